@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from fairway_constructs.alerts import Alerts as Alerts
+    from fairway_constructs.alerts import Budget as Budget
     from fairway_constructs.azure_files import AzureFiles as AzureFiles
     from fairway_constructs.azurerm.provider import AzurermProvider as AzurermProvider
     from fairway_constructs.bastion import Bastion as Bastion
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from fairway_constructs.batch_account import IBatchAccount as IBatchAccount
     from fairway_constructs.batch_pool import BatchPool as BatchPool
     from fairway_constructs.batch_pool import Containers as Containers
-    from fairway_constructs.budget import Budget as Budget
     from fairway_constructs.cdk.component import Component as Component
     from fairway_constructs.cdk.elements import DataSource as DataSource
     from fairway_constructs.cdk.elements import Lifecycle as Lifecycle
@@ -42,8 +42,9 @@ if TYPE_CHECKING:
     from fairway_constructs.cloud_init.people import Accounts as Accounts
     from fairway_constructs.cloud_init.slurm import SlurmNode as SlurmNode
     from fairway_constructs.cluster import Cluster as Cluster
-    from fairway_constructs.egress import FirewallEgress as FirewallEgress
-    from fairway_constructs.egress import NatEgress as NatEgress
+    from fairway_constructs.connections import FirewallEgress as FirewallEgress
+    from fairway_constructs.connections import NatEgress as NatEgress
+    from fairway_constructs.connections import Peering as Peering
     from fairway_constructs.environment_stack import EnvironmentStack as EnvironmentStack
     from fairway_constructs.file_system import Blobfuse as Blobfuse
     from fairway_constructs.file_system import FileSystem as FileSystem
@@ -73,13 +74,13 @@ if TYPE_CHECKING:
     from fairway_constructs.network_access import Machines as Machines
     from fairway_constructs.network_access import SubnetRef as SubnetRef
     from fairway_constructs.nfs_server import NfsServer as NfsServer
-    from fairway_constructs.peering import Peering as Peering
-    from fairway_constructs.placement import Placement as Placement
     from fairway_constructs.private_endpoint import PrivateEndpoints as PrivateEndpoints
     from fairway_constructs.protection import delete_lock as delete_lock
     from fairway_constructs.protection import kept as kept
     from fairway_constructs.registry import IRegistry as IRegistry
     from fairway_constructs.registry import Registry as Registry
+    from fairway_constructs.scope import Placement as Placement
+    from fairway_constructs.scope import Tags as Tags
     from fairway_constructs.scope import place_in_group as place_in_group
     from fairway_constructs.service import RoleAssignment as RoleAssignment
     from fairway_constructs.service import Service as Service
@@ -91,7 +92,6 @@ if TYPE_CHECKING:
     from fairway_constructs.storage import Container as Container
     from fairway_constructs.storage import IStorage as IStorage
     from fairway_constructs.storage import Storage as Storage
-    from fairway_constructs.tags import Tags as Tags
     from fairway_constructs.targets import TakesJobs as TakesJobs
     from fairway_constructs.targets import Targets as Targets
     from fairway_constructs.vault import CustomerManagedKey as CustomerManagedKey

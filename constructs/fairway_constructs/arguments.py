@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, wraps
 from importlib import import_module
-from inspect import Signature, currentframe, signature
+from inspect import currentframe, signature
 from ipaddress import IPv4Network
 from linecache import getline
 from pathlib import Path
@@ -78,9 +78,7 @@ def checked(made: T) -> T:
     return checking  # type: ignore[return-value]  # it takes the arguments of `made`
 
 
-@cache
-def _signature(function: Callable[..., object]) -> Signature:
-    return signature(function)
+_signature = cache(signature)
 
 
 def _check(
@@ -95,7 +93,7 @@ def _check(
         unknown = next(iter(named.keys() - expected.parameters.keys()), "")
         near = unknown and did_you_mean(unknown, expected.parameters, most=0)
         raise _refused("unknown-argument", f"{made}: {error}", near or hint, unknown) from None
-    if id := expected.parameters.get("id"):  # noqa: A001
+    if id := expected.parameters.get("id"):
         given.setdefault("id", id.default)
     # The argument that identifies a construct within its scope.
     own = next((each for each in ("id", "name") if each in given), "") if "scope" in given else ""
@@ -166,14 +164,7 @@ def _dotted(path: Sequence[str | int]) -> str:
     return ".".join(str(each) for each in path if each != "")
 
 
-def _refused(
-    id: str,  # noqa: A002
-    message: str,
-    hint: str,
-    path: str,
-    *,
-    hidden: bool = False,
-) -> UserError:
+def _refused(id: str, message: str, hint: str, path: str, *, hidden: bool = False) -> UserError:
     (finding,) = _located([Finding(id, message, hint)], {}, path)
     if hidden and finding.location:
         finding = replace(finding, location=finding.location.hidden)
@@ -196,11 +187,7 @@ def _located(
     return [
         each
         if each.location or not (location or path)
-        else replace(
-            each,
-            path=path or _dotted([_path(given), each.path]),
-            location=location,
-        )
+        else replace(each, path=path or _dotted([_path(given), each.path]), location=location)
         for each in findings
     ]
 
@@ -310,7 +297,8 @@ def _holds(value: Any, origin: Any, parts: Sequence[Any]) -> bool:
 
 
 def _is_one(value: Any, kind: Any) -> bool:
-    if kind in (int, float) and (isinstance(value, bool) or not _is_finite(value)):
+    is_infinite = isinstance(value, float) and not math.isfinite(value)
+    if kind in (int, float) and (isinstance(value, bool) or is_infinite):
         return False
     if kind is float or (kind is int and _is_reference(value)):
         return isinstance(value, int | float)
@@ -323,10 +311,6 @@ def _is_one(value: Any, kind: Any) -> bool:
     if kind is Any or (is_interface and not getattr(kind, "_is_runtime_protocol", False)):
         return True
     return not isinstance(kind, type) or isinstance(value, kind)
-
-
-def _is_finite(value: Any) -> bool:
-    return not isinstance(value, float) or math.isfinite(value)
 
 
 def _is_reference(value: Any) -> bool:
@@ -354,7 +338,6 @@ def _described(value: Any) -> str:
 
 
 def _hint(value: Any, takes: str, choices: Sequence[str]) -> str:
-    """Returns a hint about the type of an argument, or ""."""
     if isinstance(value, str) and choices:
         return did_you_mean(value, choices)
     if isinstance(value, int) and takes.startswith("str"):

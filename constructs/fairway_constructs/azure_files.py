@@ -64,7 +64,7 @@ class AzureFiles(FileSystem, Service):
         )
         super().__init__(scope, f"files-{name}", spec)
         place = self.place
-        id = f"files-{name}-account"  # noqa: A001
+        id = f"files-{name}-account"
         suffix = unique_suffix(client_config(self).subscription_id, f"{place.environment}-{id}")
         self.account = StorageAccount(
             self,

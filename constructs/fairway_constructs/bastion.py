@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from fairway_constructs.azurerm.bastion_host import BastionHost, IpConfiguration
-from fairway_constructs.azurerm.network_security_group import NetworkSecurityGroup, SecurityRule
+from fairway_constructs.azurerm.network_security_group import NetworkSecurityGroup
 from fairway_constructs.azurerm.public_ip import PublicIp
 from fairway_constructs.azurerm.role_assignment import RoleAssignment
 from fairway_constructs.azurerm.subnet import Subnet
@@ -16,7 +16,7 @@ from fairway_constructs.azurerm.subnet_network_security_group_association import
 from fairway_constructs.cdk import Component, surroundings
 from fairway_constructs.cloud_init import server_cloud_init
 from fairway_constructs.network_access import public_ranges
-from fairway_constructs.network_rules import DENY_THE_REST, numbered
+from fairway_constructs.network_rules import DENY_THE_REST, allow, numbered
 from fairway_constructs.scope import place_of
 from fairway_constructs.server_vm import private_interface, server_vm
 from fairway_core.catalog import vm_size
@@ -29,15 +29,11 @@ if TYPE_CHECKING:
     from fairway_constructs.cloud_init.people import Accounts
     from fairway_constructs.identity import Grantee
     from fairway_constructs.network_access import Machines, SubnetRef
-    from fairway_constructs.network_rules import Unnumbered
     from fairway_core.resource_ids import ObjectId
-
-
-# Azure requires this name of the subnet.
-_SUBNET = "AzureBastionSubnet"
 
 # The ports between Bastion's own components.
 _DATA_PLANE = ["8080", "5701"]
+_NETWORK = "VirtualNetwork"
 
 
 class Bastion(Component):
@@ -58,7 +54,7 @@ class Bastion(Component):
     def __init__(
         self,
         scope: Construct,
-        id: str = "bastion",  # noqa: A002
+        id: str = "bastion",
         *,
         virtual_network_name: str,
         addresses: IPv4Network,
@@ -70,7 +66,7 @@ class Bastion(Component):
         subnet = Subnet(
             self,
             "bastion",
-            name=_SUBNET,
+            name="AzureBastionSubnet",  # as Azure requires
             resource_group_name=place.resource_group,
             virtual_network_name=virtual_network_name,
             address_prefixes=[str(addresses)],
@@ -81,7 +77,30 @@ class Bastion(Component):
             subnet_id=subnet.id,
             network_security_group_id=_rules(self, allowed).id,
         )
-        self.host = self._host(subnet.id, rules)
+        address = PublicIp(
+            self,
+            "bastion-address",
+            name=place.name("public_ip", "bastion"),
+            **place.common,
+            allocation_method="Static",
+            sku="Standard",
+        )
+        self.host = BastionHost(
+            self,
+            "bastion-host",
+            name=place.name("bastion_host"),
+            **place.common,
+            # The smallest SKU with tunnels; by address because nodes of scale sets come and go.
+            sku="Standard",
+            tunneling_enabled=True,
+            ip_connect_enabled=True,
+            copy_paste_enabled=False,
+            ip_configuration=IpConfiguration(
+                name="primary", subnet_id=subnet.id, public_ip_address_id=address.id
+            ),
+            # Azure refuses a bastion in a subnet without all required rules.
+            depends_on=[rules],
+        )
         self.id = self.host.id
         for admin in admins:
             let_in(self, "bastion", admin, resource_id=self.id, what="the bastion")
@@ -101,33 +120,6 @@ class Bastion(Component):
                 on=resource_id,
                 reason=f"Connects to nodes through the bastion, and must see {what} for that",
             )
-
-    def _host(self, subnet_id: str, rules: SubnetNetworkSecurityGroupAssociation) -> BastionHost:
-        place = self.place
-        address = PublicIp(
-            self,
-            "bastion-address",
-            name=place.name("public_ip", "bastion"),
-            **place.common,
-            allocation_method="Static",
-            sku="Standard",
-        )
-        return BastionHost(
-            self,
-            "bastion-host",
-            name=place.name("bastion_host"),
-            **place.common,
-            # The smallest SKU with tunnels; by address because nodes of scale sets come and go.
-            sku="Standard",
-            tunneling_enabled=True,
-            ip_connect_enabled=True,
-            copy_paste_enabled=False,
-            ip_configuration=IpConfiguration(
-                name="primary", subnet_id=subnet_id, public_ip_address_id=address.id
-            ),
-            # Azure refuses a bastion in a subnet without all required rules.
-            depends_on=[rules],
-        )
 
 
 def let_in(scope: Construct, name: str, admin: str, *, resource_id: str, what: str) -> None:
@@ -150,17 +142,18 @@ def _rules(scope: Construct, allowed: Sequence[IPv4Network | str]) -> NetworkSec
     place = place_of(scope)
     people = public_ranges(allowed) or ["Internet"]
     inbound = [
-        _rule("HttpsFromPeople", "Inbound", people, ["*"], ["443"]),
-        _rule("HttpsFromGatewayManager", "Inbound", ["GatewayManager"], ["*"], ["443"]),
-        _rule("HttpsFromLoadBalancer", "Inbound", ["AzureLoadBalancer"], ["*"], ["443"]),
-        _rule("DataPlaneIn", "Inbound", ["VirtualNetwork"], ["VirtualNetwork"], _DATA_PLANE, "*"),
+        allow("HttpsFromPeople", people if len(people) > 1 else people[0], "*", port="443"),
+        allow("HttpsFromGatewayManager", "GatewayManager", "*", port="443"),
+        allow("HttpsFromLoadBalancer", "AzureLoadBalancer", "*", port="443"),
+        allow("DataPlaneIn", _NETWORK, _NETWORK, port=_DATA_PLANE, protocol="*"),
     ]
+    out = partial(allow, direction="Outbound")
     outbound = [
         # Azure requires the port of RDP too, although no machine here listens on it.
-        _rule("SshAndRdpToMachines", "Outbound", ["*"], ["VirtualNetwork"], ["22", "3389"]),
-        _rule("HttpsToAzure", "Outbound", ["*"], ["AzureCloud"], ["443"]),
-        _rule("DataPlaneOut", "Outbound", ["VirtualNetwork"], ["VirtualNetwork"], _DATA_PLANE, "*"),
-        _rule("HttpForCertificates", "Outbound", ["*"], ["Internet"], ["80"], "*"),
+        out("SshAndRdpToMachines", "*", _NETWORK, port=["22", "3389"]),
+        out("HttpsToAzure", "*", "AzureCloud", port="443"),
+        out("DataPlaneOut", _NETWORK, _NETWORK, port=_DATA_PLANE, protocol="*"),
+        out("HttpForCertificates", "*", "Internet", port="80", protocol="*"),
     ]
     return NetworkSecurityGroup(
         scope,
@@ -169,39 +162,6 @@ def _rules(scope: Construct, allowed: Sequence[IPv4Network | str]) -> NetworkSec
         **place.common,
         security_rule=[*numbered(inbound), *numbered(outbound), DENY_THE_REST],
     )
-
-
-def _rule(
-    name: str,
-    direction: str,
-    sources: Sequence[str],
-    destinations: Sequence[str],
-    ports: Sequence[str],
-    protocol: str = "Tcp",
-) -> Unnumbered:
-    """Returns a rule. A service tag must be the only entry, as Azure takes no lists of tags."""
-    return partial(
-        SecurityRule,
-        name=f"Allow{name}",
-        direction=direction,
-        access="Allow",
-        protocol=protocol,
-        source_port_range="*",
-        source_address_prefix=_only(sources),
-        source_address_prefixes=_several(sources),
-        destination_address_prefix=_only(destinations),
-        destination_address_prefixes=_several(destinations),
-        destination_port_range=_only(ports),
-        destination_port_ranges=_several(ports),
-    )
-
-
-def _only(values: Sequence[str]) -> str | None:
-    return values[0] if len(values) == 1 else None
-
-
-def _several(values: Sequence[str]) -> list[str] | None:
-    return list(values) if len(values) > 1 else None
 
 
 # The machine's name after the environment's.
@@ -221,7 +181,7 @@ class Gateway(Component):
     def __init__(
         self,
         scope: Construct,
-        id: str = "gateway",  # noqa: A002
+        id: str = "gateway",
         *,
         size: str,
         subnet: SubnetRef,

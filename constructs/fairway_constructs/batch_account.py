@@ -4,19 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from fairway_constructs.arguments import checked
-from fairway_constructs.azurerm.batch_account import BatchAccount as BatchAccountResource
-from fairway_constructs.azurerm.batch_account import (
-    Identity,
-    KeyVaultReference,
-    NetworkProfile,
-    NetworkProfileAccountAccess,
-    NetworkProfileAccountAccessIpRule,
-    NetworkProfileNodeManagementAccess,
-    NetworkProfileNodeManagementAccessIpRule,
-)
+from fairway_constructs.azurerm import batch_account as batch
 from fairway_constructs.cdk import Component
 from fairway_constructs.identity import give_role
 from fairway_constructs.network_access import public_addresses
@@ -52,11 +43,7 @@ class BatchUserSubscription(Component):
     """
 
     def __init__(
-        self,
-        scope: Construct,
-        id: str = "batch-subscription",  # noqa: A002
-        *,
-        service_principal: ObjectId,
+        self, scope: Construct, id: str = "batch-subscription", *, service_principal: ObjectId
     ) -> None:
         super().__init__(scope, id)
         vault = key_vault(
@@ -147,7 +134,7 @@ class BatchAccount(IBatchAccount):
     def __init__(
         self,
         scope: Construct,
-        id: str = "batch",  # noqa: A002
+        id: str = "batch",
         *,
         allowed: Sequence[IPv4Network | str] = (),
         egress_address: str = "",
@@ -158,26 +145,23 @@ class BatchAccount(IBatchAccount):
         place = self.place
         self.mode = "UserSubscription" if user_subscription else "BatchService"
         profile = _network_profile(public_addresses(allowed), egress_address)
-        self.account = BatchAccountResource(
+        self.account = batch.BatchAccount(
             self,
             "batch",
             name=unique_name(self, "batch_account"),
             **place.common,
             pool_allocation_mode=self.mode,
-            key_vault_reference=_vault(user_subscription),
+            key_vault_reference=(
+                batch.KeyVaultReference(
+                    id=user_subscription.vault_id, url=user_subscription.vault_url
+                )
+                if user_subscription
+                else None
+            ),
             allowed_authentication_modes=["AAD"],
             public_network_access_enabled=profile is not None,
             network_profile=profile,
-            identity=(
-                Identity(type="UserAssigned", identity_ids=[auto_storage.account_identity])
-                if auto_storage
-                else None
-            ),
-            storage_account_id=auto_storage.storage_account if auto_storage else None,
-            storage_account_authentication_mode=(
-                "BatchAccountManagedIdentity" if auto_storage else None
-            ),
-            storage_account_node_identity=auto_storage.node_identity if auto_storage else None,
+            **_storage(auto_storage),
             lifecycle=kept(self),
             depends_on=user_subscription.ready if user_subscription else (),
         )
@@ -191,7 +175,7 @@ class BatchAccount(IBatchAccount):
     def from_id(
         cls,
         scope: Construct,
-        id: str,  # noqa: A002
+        id: str,
         account_id: str,
         *,
         location: str = "",
@@ -210,25 +194,31 @@ class BatchAccount(IBatchAccount):
         return found
 
 
-def _network_profile(addresses: Sequence[str], egress_address: str) -> NetworkProfile | None:
+def _network_profile(addresses: Sequence[str], egress_address: str) -> batch.NetworkProfile | None:
     """Returns the rules of the account's public access, or None if it has none."""
     if not addresses and not egress_address:
         return None
     nodes = [egress_address] if egress_address else []
-    return NetworkProfile(
-        account_access=NetworkProfileAccountAccess(
+    return batch.NetworkProfile(
+        account_access=batch.NetworkProfileAccountAccess(
             default_action="Deny",
-            ip_rule=[NetworkProfileAccountAccessIpRule(ip_range=one) for one in addresses] or None,
+            ip_rule=[batch.NetworkProfileAccountAccessIpRule(ip_range=one) for one in addresses]
+            or None,
         ),
-        node_management_access=NetworkProfileNodeManagementAccess(
+        node_management_access=batch.NetworkProfileNodeManagementAccess(
             default_action="Deny",
-            ip_rule=[NetworkProfileNodeManagementAccessIpRule(ip_range=one) for one in nodes]
+            ip_rule=[batch.NetworkProfileNodeManagementAccessIpRule(ip_range=one) for one in nodes]
             or None,
         ),
     )
 
 
-def _vault(user_subscription: BatchUserSubscription | None) -> KeyVaultReference | None:
-    if user_subscription is None:
-        return None
-    return KeyVaultReference(id=user_subscription.vault_id, url=user_subscription.vault_url)
+def _storage(auto: AutoStorage | None) -> dict[str, Any]:
+    if auto is None:
+        return {}
+    return {
+        "identity": batch.Identity(type="UserAssigned", identity_ids=[auto.account_identity]),
+        "storage_account_id": auto.storage_account,
+        "storage_account_authentication_mode": "BatchAccountManagedIdentity",
+        "storage_account_node_identity": auto.node_identity,
+    }

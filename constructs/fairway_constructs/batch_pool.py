@@ -6,20 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from fairway_constructs.arguments import checked
-from fairway_constructs.azurerm.batch_pool import (
-    AutoScale,
-    ContainerConfiguration,
-    ContainerConfigurationContainerRegistries,
-    FixedScale,
-    Identity,
-    NetworkConfiguration,
-    StartTask,
-    StartTaskUserIdentity,
-    StartTaskUserIdentityAutoUser,
-    StorageImageReference,
-    TaskSchedulingPolicy,
-)
-from fairway_constructs.azurerm.batch_pool import BatchPool as BatchPoolResource
+from fairway_constructs.azurerm import batch_pool as batch
 from fairway_constructs.cdk import Lifecycle
 from fairway_constructs.cloud_init import node_cloud_init
 from fairway_constructs.cloud_init.start_task import start_task_command
@@ -38,7 +25,7 @@ from fairway_core.environment.node_rules import (
 from fairway_core.target import BatchAccess, NodeRange
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from fairway_constructs.batch_account import IBatchAccount
     from fairway_constructs.cdk import Construct
@@ -128,15 +115,23 @@ class BatchPool(TakesJobs):
         with refused_as(f"pool `{name}`"):
             self._nodes = NodeRange(min=minimum, max=maximum)
             check_pool_nodes(shape, account.mode)
-            _check(shape, size, autoscale, mounts)
+            check_slots(shape, size)
+            check_mix(shape, autoscale)
+            if any(mount.path == "/home" for mount in mounts):
+                message = "a pool cannot mount `/home`: Batch keeps its own users there"
+                raise FieldError(message, "mount it elsewhere, for example at /data")
             check_image(size, image, own=image_id is not None, usual=pool_image)
         self._name, self._account, self._identity_id = name, account, identity_id
         self._shape, self._size, self._mounts = shape, size, mounts
-        fixed = _only_at_creation(mpi, containers)
         # The provider neither sends a change of these attributes nor replaces the pool for it.
+        fixed = {
+            "inter_node_communication": "Enabled" if mpi else "Disabled",
+            "public_address_provisioning_type": "NoPublicIPAddresses",
+            "container_type": "DockerCompatible" if containers else "",
+        }
         marker = TerraformData(self, f"fixed-{name}", input=fixed)
         self.name, self.range = place.name("batch_pool", name), subnet.range
-        self.pool = BatchPoolResource(
+        self.pool = batch.BatchPool(
             self,
             f"cluster-{name}",
             name=self.name,
@@ -144,13 +139,19 @@ class BatchPool(TakesJobs):
             resource_group_name=account.resource_group,
             vm_size=size.name,
             node_agent_sku_id=image.node_agent,
-            storage_image_reference=_image(image, image_id),
+            storage_image_reference=batch.StorageImageReference(
+                **({"id": image_id} if image_id else image.urn_parts)
+            ),
             inter_node_communication=fixed["inter_node_communication"],
             target_node_communication_mode="Simplified",
             max_tasks_per_node=task_slots,
-            task_scheduling_policy=[TaskSchedulingPolicy(node_fill_type="Pack")],
-            network_configuration=_network(subnet, size, fixed),
-            identity=Identity(type="UserAssigned", identity_ids=[identity_id]),
+            task_scheduling_policy=[batch.TaskSchedulingPolicy(node_fill_type="Pack")],
+            network_configuration=batch.NetworkConfiguration(
+                subnet_id=subnet.id,
+                public_address_provisioning_type=fixed["public_address_provisioning_type"],
+                accelerated_networking_enabled=size.accelerated_networking,
+            ),
+            identity=batch.Identity(type="UserAssigned", identity_ids=[identity_id]),
             container_configuration=_container_configuration(containers, identity_id),
             start_task=_start_task(name, mounts, image, subnet, identity_id, place.proxy),
             metadata=place.labelled("cluster", name),
@@ -184,54 +185,23 @@ class BatchPool(TakesJobs):
         )
 
 
-def _check(shape: PoolShape, size: VmSize, autoscale: Autoscale | None, mounts: Mounts) -> None:
-    check_slots(shape, size)
-    check_mix(shape, autoscale)
-    if any(mount.path == "/home" for mount in mounts):
-        message = "a pool cannot mount `/home`: Batch keeps its own users there"
-        raise FieldError(message, "mount it elsewhere, for example at /data")
-
-
-def _only_at_creation(mpi: bool, containers: Containers | None) -> dict[str, str]:
-    """Returns the attributes that azurerm only uses to create a pool, and ignores afterwards."""
-    return {
-        "inter_node_communication": "Enabled" if mpi else "Disabled",
-        "public_address_provisioning_type": "NoPublicIPAddresses",
-        "container_type": "DockerCompatible" if containers else "",
-    }
-
-
-def _image(image: Image, image_id: ImageVersionId | None) -> StorageImageReference:
-    if image_id:
-        return StorageImageReference(id=image_id)
-    return StorageImageReference(**image.urn_parts)
-
-
 def _scale(shape: PoolShape, autoscale: Autoscale | None) -> dict[str, Any]:
     """Returns the block for the number of nodes: automatic or fixed."""
     if autoscale is not None:
         return {
-            "auto_scale": AutoScale(
+            "auto_scale": batch.AutoScale(
                 formula=literal(scale_formula(autoscale, shape)),
                 evaluation_interval=iso_duration(autoscale.every),
             )
         }
     return {
-        "fixed_scale": FixedScale(
+        "fixed_scale": batch.FixedScale(
             target_dedicated_nodes=0 if shape.spot else shape.minimum,
             target_low_priority_nodes=shape.minimum if shape.spot else 0,
             resize_timeout=_RESIZE_TIMEOUT,
             node_deallocation_method="TaskCompletion",
         )
     }
-
-
-def _network(subnet: SubnetRef, size: VmSize, fixed: Mapping[str, str]) -> NetworkConfiguration:
-    return NetworkConfiguration(
-        subnet_id=subnet.id,
-        public_address_provisioning_type=fixed["public_address_provisioning_type"],
-        accelerated_networking_enabled=size.accelerated_networking,
-    )
 
 
 def _start_task(
@@ -241,7 +211,7 @@ def _start_task(
     subnet: SubnetRef,
     identity_id: str,
     proxy: MachineProxy | None,
-) -> StartTask:
+) -> batch.StartTask:
     """Returns the start task, which mounts and installs as root; nodes get no job if it fails."""
     cloud_config = node_cloud_init(
         cluster=name,
@@ -253,26 +223,26 @@ def _start_task(
         identity=identity_id if any(each.type == "blobs" for each in mounts) else "",
         proxy=proxy,
     )
-    return StartTask(
+    return batch.StartTask(
         command_line=start_task_command(cloud_config),
         wait_for_success=True,
         task_retry_maximum=_START_TASK_RETRIES,
-        user_identity=StartTaskUserIdentity(
-            auto_user=StartTaskUserIdentityAutoUser(elevation_level="Admin", scope="Pool")
+        user_identity=batch.StartTaskUserIdentity(
+            auto_user=batch.StartTaskUserIdentityAutoUser(elevation_level="Admin", scope="Pool")
         ),
     )
 
 
 def _container_configuration(
     containers: Containers | None, identity_id: str
-) -> ContainerConfiguration | None:
+) -> batch.ContainerConfiguration | None:
     if containers is None:
         return None
-    return ContainerConfiguration(
+    return batch.ContainerConfiguration(
         type="DockerCompatible",
         container_image_names=list(containers.images) or None,
         container_registries=[
-            ContainerConfigurationContainerRegistries(
+            batch.ContainerConfigurationContainerRegistries(
                 registry_server=server, user_assigned_identity_id=identity_id
             )
             for server in containers.registries

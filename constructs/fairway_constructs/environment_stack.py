@@ -6,15 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from fairway_constructs.arguments import checked
-from fairway_constructs.azurerm.provider import (
-    AzurermProvider,
-    Features,
-    FeaturesKeyVault,
-    FeaturesNetapp,
-    FeaturesStorage,
-    FeaturesTemplateDeployment,
-    FeaturesVirtualMachineScaleSet,
-)
+from fairway_constructs.azurerm import provider
 from fairway_constructs.cdk import Signature, Stack, Validation, refuse, surroundings
 from fairway_constructs.scope import place_in_group, place_of, put
 from fairway_core.catalog.limits import require_region
@@ -28,22 +20,22 @@ if TYPE_CHECKING:
 
     from fairway_constructs.cdk import Construct
     from fairway_constructs.cloud_init.mounts import MachineProxy
-    from fairway_constructs.placement import Placement
+    from fairway_constructs.scope import Placement
     from fairway_core.environment.keys import SshKey
     from fairway_core.environment.tags import TagArgument
     from fairway_core.environment.values import Location, StackId, Zone
     from fairway_core.naming import NameParts
     from fairway_core.resource_ids import ResourceGroupId
 
-_FEATURES = Features(
+_FEATURES = provider.Features(
     # Containers are created through the management plane: the account's data plane is closed.
-    storage=FeaturesStorage(data_plane_available=False),
+    storage=provider.FeaturesStorage(data_plane_available=False),
     # A deleted vault can be recovered until its retention ends.
-    key_vault=FeaturesKeyVault(purge_soft_delete_on_destroy=False),
+    key_vault=provider.FeaturesKeyVault(purge_soft_delete_on_destroy=False),
     # `protect` decides whether a volume may be destroyed, as for all resources with data.
-    netapp=FeaturesNetapp(prevent_volume_destruction=False),
+    netapp=provider.FeaturesNetapp(prevent_volume_destruction=False),
     # A change of the model must never restart nodes in the middle of a job.
-    virtual_machine_scale_set=FeaturesVirtualMachineScaleSet(
+    virtual_machine_scale_set=provider.FeaturesVirtualMachineScaleSet(
         roll_instances_when_required=False, reimage_on_manual_upgrade=False
     ),
 )
@@ -77,7 +69,7 @@ class EnvironmentStack(Stack):
     def __init__(
         self,
         scope: Construct,
-        id: StackId,  # noqa: A002
+        id: StackId,
         *,
         location: Location,
         zone: Zone | None = None,
@@ -157,15 +149,17 @@ def _naming(given: Naming | Callable[[NameParts], str] | str | None) -> Naming:
     return Naming(function=distinct)
 
 
-def add_provider(stack: Stack, *, deletes_deployed: bool = False) -> AzurermProvider:
+def add_provider(stack: Stack, *, deletes_deployed: bool = False) -> provider.AzurermProvider:
     """Adds a stack's provider, which neither uses keys nor purges soft-deleted resources.
 
     With `deletes_deployed` the resources of a template are deleted with its deployment. A key is
     deleted with its vault: Azure deletes no key through the management plane.
     """
-    templates = FeaturesTemplateDeployment(delete_nested_items_during_deletion=deletes_deployed)
+    templates = provider.FeaturesTemplateDeployment(
+        delete_nested_items_during_deletion=deletes_deployed
+    )
     features = replace(_FEATURES, template_deployment=templates)
-    return AzurermProvider(stack, features=features, storage_use_azuread=True)
+    return provider.AzurermProvider(stack, features=features, storage_use_azuread=True)
 
 
 _GROUP = "azurerm_resource_group"

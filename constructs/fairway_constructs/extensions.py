@@ -6,15 +6,18 @@ An extension that is part of a scale set is on each node from its first boot.
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from fairway_constructs.azurerm.virtual_machine_extension import VirtualMachineExtension
-from fairway_constructs.cloud_init.idle import HEALTH_PORT
+from fairway_constructs.cloud_init import HEALTH_PORT
+from fairway_constructs.cloud_init.people import accounts_extension
 from fairway_constructs.scope import place_of
 
 if TYPE_CHECKING:
     from fairway_constructs.cdk import Construct
     from fairway_constructs.cloud_init.mounts import MachineProxy
+    from fairway_constructs.cloud_init.people import Accounts
 
 # Three bad answers in a row, a minute apart, are not a coincidence.
 _EVERY_SECONDS = 60
@@ -24,10 +27,7 @@ _PROBES = 3
 def on_machine(
     scope: Construct, name: str, extension: dict[str, Any], *, virtual_machine_id: str
 ) -> VirtualMachineExtension:
-    """Adds the extension to one VM.
-
-    >>> on_machine(stack, "box-login", LOGIN, virtual_machine_id=vm.id)  # doctest: +SKIP
-    """
+    """Adds the extension to one VM."""
     tags = place_of(scope).tags
     return VirtualMachineExtension(
         scope, name, virtual_machine_id=virtual_machine_id, tags=tags, **extension
@@ -73,9 +73,17 @@ def monitoring_agent(identity_id: str, proxy: MachineProxy | None) -> dict[str, 
     return _extension(publisher, type_, settings, automatic_upgrade_enabled=True)
 
 
-def agent_on_machine(
-    scope: Construct, name: str, *, virtual_machine_id: str, identity_id: str
+def equip(
+    scope: Construct,
+    name: str,
+    *,
+    virtual_machine_id: str,
+    accounts: Accounts | None = None,
+    agent_identity_id: str | None = None,
 ) -> None:
-    """Adds the Azure Monitor agent to one VM."""
-    agent = monitoring_agent(identity_id, place_of(scope).proxy)
-    on_machine(scope, f"{name}-agent", agent, virtual_machine_id=virtual_machine_id)
+    """Adds the users' accounts, and the Azure Monitor agent with this identity, to one VM."""
+    on_it = partial(on_machine, scope, virtual_machine_id=virtual_machine_id)
+    if accounts is not None:
+        on_it(f"{name}-people", accounts_extension(accounts))
+    if agent_identity_id:
+        on_it(f"{name}-agent", monitoring_agent(agent_identity_id, place_of(scope).proxy))

@@ -54,7 +54,7 @@ class FileSystem(Component):
     mount: Mount
     virtual_machine: LinuxVirtualMachine | None = None
 
-    def __init__(self, scope: Construct, id: str, spec: FileSystemSpec) -> None:  # noqa: A002
+    def __init__(self, scope: Construct, id: str, spec: FileSystemSpec) -> None:
         super().__init__(scope, id)
         self.throughput_mbps = spec.throughput_mbps
         self.limited_by = spec.limited_by

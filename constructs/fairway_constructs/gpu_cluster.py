@@ -4,17 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
-from fairway_constructs.azurerm import linux_virtual_machine_scale_set
+from fairway_constructs.azurerm import linux_virtual_machine_scale_set as vmss
 from fairway_constructs.azurerm.data_virtual_machine_scale_set import DataVirtualMachineScaleSet
-from fairway_constructs.azurerm.linux_virtual_machine_scale_set import (
-    AutomaticInstanceRepair,
-    Extension,
-    Identity,
-    LinuxVirtualMachineScaleSet,
-    NetworkInterface,
-    NetworkInterfaceIpConfiguration,
-    SpotRestore,
-)
 from fairway_constructs.cdk import Lifecycle
 from fairway_constructs.cloud_init import custom_data
 from fairway_constructs.cloud_init.people import accounts_extension
@@ -33,7 +24,7 @@ from fairway_core.findings import UserError
 
 if TYPE_CHECKING:
     from fairway_constructs.cdk import Construct
-    from fairway_constructs.cloud_init.mounts import MachineProxy, Mounts
+    from fairway_constructs.cloud_init.mounts import Mounts
     from fairway_constructs.cloud_init.people import Accounts
     from fairway_constructs.cloud_init.slurm import SlurmNode
     from fairway_constructs.network_access import SubnetRef
@@ -46,7 +37,6 @@ if TYPE_CHECKING:
 
 
 _ACTIONS = {"replace": "Replace", "reimage": "Reimage", "restart": "Restart"}
-
 
 # The number of nodes whose addresses the runner knows: Azure does not replace all at once.
 _KNOWN_HOSTS = 4
@@ -117,7 +107,7 @@ class GpuCluster(TakesJobs):
 
     def _scale_set(
         self, repair: Repair | None, slurm: SlurmNode | None, *, resized: bool
-    ) -> LinuxVirtualMachineScaleSet:
+    ) -> vmss.LinuxVirtualMachineScaleSet:
         name, spec, place = self._name, self._spec, self.place
         host_prefix = place.name("computer_name_prefix", name)
         boot = cloud_init_of(
@@ -128,7 +118,14 @@ class GpuCluster(TakesJobs):
             slurm=slurm,
             proxy=place.proxy,
         )
-        return LinuxVirtualMachineScaleSet(
+        extensions = []
+        if spec.accounts is not None and slurm is None:
+            extensions.append(accounts_extension(spec.accounts))
+        if spec.monitored:
+            extensions.append(monitoring_agent(spec.identity_id, place.proxy))
+        if repair:
+            extensions.append(health())
+        return vmss.LinuxVirtualMachineScaleSet(
             self,
             f"cluster-{name}",
             name=place.name("linux_virtual_machine_scale_set", name),
@@ -141,21 +138,37 @@ class GpuCluster(TakesJobs):
             overprovision=False,
             upgrade_mode="Manual",
             computer_name_prefix=host_prefix,
-            network_interface=[_interface(spec)],
-            identity=Identity(type="UserAssigned", identity_ids=[spec.identity_id]),
+            network_interface=[
+                vmss.NetworkInterface(
+                    name="primary",
+                    primary=True,
+                    accelerated_networking_enabled=spec.size.accelerated_networking,
+                    ip_configuration=[
+                        vmss.NetworkInterfaceIpConfiguration(
+                            name="primary", primary=True, subnet_id=spec.subnet.id
+                        )
+                    ],
+                )
+            ],
+            identity=vmss.Identity(type="UserAssigned", identity_ids=[spec.identity_id]),
             custom_data=custom_data(boot),
-            spot_restore=_restore(spec.spot),
-            extension=_extensions(
-                spec,
-                watched=repair is not None,
-                has_accounts=spec.accounts is not None and slurm is None,
-                proxy=place.proxy,
+            spot_restore=(
+                vmss.SpotRestore(enabled=True, timeout=iso_duration(spec.spot.restore))
+                if spec.spot and spec.spot.restore is not None
+                else None
             ),
-            automatic_instance_repair=_repair(repair) if repair else None,
+            extension=[vmss.Extension(**each) for each in extensions] or None,
+            automatic_instance_repair=(
+                vmss.AutomaticInstanceRepair(
+                    enabled=True,
+                    action=_ACTIONS[repair.action],
+                    grace_period=iso_duration(repair.grace),
+                )
+                if repair
+                else None
+            ),
             lifecycle=Lifecycle(ignore_changes=["instances"]) if resized else None,
-            **node_arguments(
-                self, linux_virtual_machine_scale_set, name, spec, local=not keeps_disk(spec)
-            ),
+            **node_arguments(self, vmss, name, spec, local=not keeps_disk(spec)),
         )
 
     def _facts(self) -> dict[str, Any]:
@@ -187,40 +200,3 @@ class GpuCluster(TakesJobs):
         # Empty if the scale set has fewer instances, for example when Azure lacks capacity. The
         # runner refuses jobs for a target without an address.
         return [f'${{try({address}, "")}}' for address in found]
-
-
-def _extensions(
-    spec: NodeSpec, *, watched: bool, has_accounts: bool, proxy: MachineProxy | None
-) -> list[Extension] | None:
-    found = []
-    if spec.accounts is not None and has_accounts:
-        found.append(accounts_extension(spec.accounts))
-    if spec.monitored:
-        found.append(monitoring_agent(spec.identity_id, proxy))
-    if watched:
-        found.append(health())
-    return [Extension(**each) for each in found] or None
-
-
-def _repair(repair: Repair) -> AutomaticInstanceRepair:
-    """Returns the settings of Azure's repair of nodes that stay unhealthy."""
-    return AutomaticInstanceRepair(
-        enabled=True, action=_ACTIONS[repair.action], grace_period=iso_duration(repair.grace)
-    )
-
-
-def _restore(spot: Spot | None) -> SpotRestore | None:
-    if spot is None or spot.restore is None:
-        return None
-    return SpotRestore(enabled=True, timeout=iso_duration(spot.restore))
-
-
-def _interface(spec: NodeSpec) -> NetworkInterface:
-    return NetworkInterface(
-        name="primary",
-        primary=True,
-        accelerated_networking_enabled=spec.size.accelerated_networking,
-        ip_configuration=[
-            NetworkInterfaceIpConfiguration(name="primary", primary=True, subnet_id=spec.subnet.id)
-        ],
-    )

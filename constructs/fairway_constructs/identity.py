@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def give_role(
     scope: Construct,
-    id: str,  # noqa: A002
+    id: str,
     *,
     on: str,
     principal_id: str,
@@ -69,7 +69,7 @@ class Principal(Component):
     called = "Nodes"
     _type = "ServicePrincipal"
 
-    def __init__(self, scope: Construct, id: str, name: str) -> None:  # noqa: A002
+    def __init__(self, scope: Construct, id: str, name: str) -> None:
         super().__init__(scope, id)
         self._name = name
         # Resources that need a role to be created depend on these.

@@ -6,18 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from fairway_constructs.arguments import checked
-from fairway_constructs.azurerm.managed_lustre_file_system import (
-    HsmSetting,
-    MaintenanceWindow,
-    ManagedLustreFileSystem,
-)
-from fairway_constructs.azurerm.storage_container import StorageContainer
+from fairway_constructs.azurerm import managed_lustre_file_system as amlfs
 from fairway_constructs.cdk import Timeouts
 from fairway_constructs.cloud_init.mounts import Mount
 from fairway_constructs.file_system import FileSystem
 from fairway_constructs.identity import give_role
 from fairway_constructs.protection import delete_lock, kept
 from fairway_constructs.service import Diagnostics, Service
+from fairway_constructs.storage import private_container
 from fairway_core.environment import Lustre as LustreSpec
 from fairway_core.environment.filesystems_managed import lustre_log_container
 from fairway_core.findings import UserError
@@ -99,9 +95,9 @@ class Lustre(FileSystem, Service):
                 f"Lustre file system `{name}` needs a zone, and its placement names none",
                 "use a placement with a `zone` of the region",
             )
-        id = f"lustre-{name}-system"  # noqa: A001
+        id = f"lustre-{name}-system"
         hsm, ready = _hsm(self, name, blob_import) if blob_import else (None, ())
-        self.file_system = ManagedLustreFileSystem(
+        self.file_system = amlfs.ManagedLustreFileSystem(
             self,
             id,
             name=place.name("managed_lustre_file_system", name),
@@ -110,7 +106,7 @@ class Lustre(FileSystem, Service):
             sku_name=f"AMLFS-Durable-Premium-{spec.mbps_per_tib}",
             storage_capacity_in_tb=spec.tib,
             subnet_id=subnet.id,
-            maintenance_window=MaintenanceWindow(
+            maintenance_window=amlfs.MaintenanceWindow(
                 day_of_week=spec.maintenance.day, time_of_day_in_utc=spec.maintenance.at
             ),
             hsm_setting=hsm,
@@ -145,15 +141,10 @@ class Lustre(FileSystem, Service):
 
 def _hsm(
     scope: Construct, name: str, source: BlobImport
-) -> tuple[HsmSetting, Sequence[ITerraformDependable]]:
+) -> tuple[amlfs.HsmSetting, Sequence[ITerraformDependable]]:
     """Returns the containers of blobs and logs, and the resources that must exist before them."""
-    logs = StorageContainer(
-        scope,
-        f"lustre-{name}-logs",
-        name=lustre_log_container(name),
-        storage_account_id=source.account_id,
-        container_access_type="private",
-        lifecycle=kept(scope),
+    logs = private_container(
+        scope, f"lustre-{name}-logs", lustre_log_container(name), source.account_id
     )
     assignments = [
         give_role(
@@ -167,5 +158,5 @@ def _hsm(
         )
         for key, role in _ROLES.items()
     ]
-    hsm = HsmSetting(container_id=source.container_id, logging_container_id=logs.id)
+    hsm = amlfs.HsmSetting(container_id=source.container_id, logging_container_id=logs.id)
     return hsm, [*assignments, *source.ready]

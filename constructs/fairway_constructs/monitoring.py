@@ -6,18 +6,9 @@ import json
 import re
 from typing import TYPE_CHECKING
 
+from fairway_constructs.azurerm import monitor_data_collection_rule as dcr
 from fairway_constructs.azurerm.log_analytics_workspace import LogAnalyticsWorkspace
 from fairway_constructs.azurerm.monitor_action_group import EmailReceiver, MonitorActionGroup
-from fairway_constructs.azurerm.monitor_data_collection_rule import (
-    DataFlow,
-    DataSources,
-    DataSourcesExtension,
-    DataSourcesPerformanceCounter,
-    DataSourcesSyslog,
-    Destinations,
-    DestinationsLogAnalytics,
-    MonitorDataCollectionRule,
-)
 from fairway_constructs.azurerm.monitor_data_collection_rule_association import (
     MonitorDataCollectionRuleAssociation,
 )
@@ -57,10 +48,43 @@ _OF_KUBERNETES = (
     "Microsoft-Perf",
 )
 
+# The agent. Source: Azure documentation, Container insights: data collection rule.
+_SETTINGS = {"interval": "1m", "namespaceFilteringMode": "Off"}
+_CONTAINER_INSIGHTS = dcr.DataSourcesExtension(
+    name="ContainerInsightsExtension",
+    extension_name="ContainerInsights",
+    extension_json=json.dumps({"dataCollectionSettings": _SETTINGS}),
+    streams=_OF_KUBERNETES,
+)
+
 # Nodes' own messages go to local0, see gpu_metrics.sh; others from the level warning on.
 _OWN_FACILITY = "local0"
 _FACILITIES = ("auth", "authpriv", "cron", "daemon", "kern", "syslog", "user")
 _WARNINGS = ("Warning", "Error", "Critical", "Alert", "Emergency")
+_SOURCES = dcr.DataSources(
+    performance_counter=[
+        dcr.DataSourcesPerformanceCounter(
+            name="machine",
+            streams=["Microsoft-Perf"],
+            sampling_frequency_in_seconds=_SAMPLED_EVERY,
+            counter_specifiers=_COUNTERS,
+        )
+    ],
+    syslog=[
+        dcr.DataSourcesSyslog(
+            name="system",
+            streams=["Microsoft-Syslog"],
+            facility_names=_FACILITIES,
+            log_levels=_WARNINGS,
+        ),
+        dcr.DataSourcesSyslog(
+            name="own",
+            streams=["Microsoft-Syslog"],
+            facility_names=[_OWN_FACILITY],
+            log_levels=["Info", "Notice", *_WARNINGS],
+        ),
+    ],
+)
 
 
 class IMonitoring(Component):
@@ -84,7 +108,7 @@ class Monitoring(IMonitoring):
     def __init__(
         self,
         scope: Construct,
-        id: str = "monitoring",  # noqa: A002
+        id: str = "monitoring",
         *,
         emails: Contacts,
         retention_days: LogDays = 30,
@@ -92,7 +116,19 @@ class Monitoring(IMonitoring):
     ) -> None:
         super().__init__(scope, id)
         place = self.place
-        self.workspace_id = workspace_id or self._made(retention_days)
+        self.workspace_id = (
+            workspace_id
+            or LogAnalyticsWorkspace(
+                self,
+                "workspace",
+                name=place.name("log_analytics_workspace"),
+                **place.common,
+                sku="PerGB2018",
+                retention_in_days=retention_days,
+                # The agents and Azure's services use identities; nobody needs the workspace's keys.
+                local_authentication_enabled=False,
+            ).id
+        )
         self.action_group_id = MonitorActionGroup(
             self,
             "alerts",
@@ -100,22 +136,30 @@ class Monitoring(IMonitoring):
             resource_group_name=place.resource_group,
             # Shown as the sender of each message; Azure accepts 12 characters, as a name has.
             short_name=place.environment,
-            email_receiver=[_receiver(address) for address in emails],
+            email_receiver=[
+                EmailReceiver(
+                    # Of its address, so that adding one does not change the others.
+                    name=re.sub(r"[^a-z0-9]+", "-", address.lower()),
+                    email_address=address,
+                    use_common_alert_schema=True,
+                )
+                for address in emails
+            ],
             tags=place.tags,
         ).id
-        self._rule_id = MonitorDataCollectionRule(
+        self._rule_id = dcr.MonitorDataCollectionRule(
             self,
             "machines",
             name=place.name("monitor_data_collection_rule"),
             **place.common,
             kind="Linux",
-            data_sources=_sources(),
+            data_sources=_SOURCES,
             destinations=self._to_workspace(),
-            data_flow=[DataFlow(streams=_STREAMS, destinations=[_DESTINATION])],
+            data_flow=[dcr.DataFlow(streams=_STREAMS, destinations=[_DESTINATION])],
         ).id
 
     @classmethod
-    def from_id(cls, scope: Construct, id: str, workspace_id: str) -> IMonitoring:  # noqa: A002
+    def from_id(cls, scope: Construct, id: str, workspace_id: str) -> IMonitoring:
         """Returns an existing workspace, for `diagnostic_settings`: nothing is created.
 
         `Monitoring(workspace_id=)` creates the rest, for machines and alerts.
@@ -125,24 +169,11 @@ class Monitoring(IMonitoring):
         found.workspace_id = workspace_id
         return found
 
-    def _to_workspace(self) -> Destinations:
-        workspace = DestinationsLogAnalytics(
+    def _to_workspace(self) -> dcr.Destinations:
+        workspace = dcr.DestinationsLogAnalytics(
             name=_DESTINATION, workspace_resource_id=self.workspace_id
         )
-        return Destinations(log_analytics=[workspace])
-
-    def _made(self, retention_days: int) -> str:
-        place = self.place
-        return LogAnalyticsWorkspace(
-            self,
-            "workspace",
-            name=place.name("log_analytics_workspace"),
-            **place.common,
-            sku="PerGB2018",
-            retention_in_days=retention_days,
-            # The agents and Azure's services use identities; nobody needs the workspace's keys.
-            local_authentication_enabled=False,
-        ).id
+        return dcr.Destinations(log_analytics=[workspace])
 
     def watch(self, scope: Construct, name: str, *, resource_id: str) -> None:
         """Configures what the agent on a VM, or on all VMs of a scale set, sends and where."""
@@ -159,15 +190,15 @@ class Monitoring(IMonitoring):
         """Configures what the agent on a cluster's nodes, which its `oms_agent` installs, sends and
         where."""
         place = place_of(scope)
-        rule = MonitorDataCollectionRule(
+        rule = dcr.MonitorDataCollectionRule(
             scope,
             "kubernetes-sends",
             name=place.name("monitor_data_collection_rule", "kubernetes"),
             **place.common,
             kind="Linux",
-            data_sources=DataSources(extension=[_container_insights()]),
+            data_sources=dcr.DataSources(extension=[_CONTAINER_INSIGHTS]),
             destinations=self._to_workspace(),
-            data_flow=[DataFlow(streams=_OF_KUBERNETES, destinations=[_DESTINATION])],
+            data_flow=[dcr.DataFlow(streams=_OF_KUBERNETES, destinations=[_DESTINATION])],
         )
         MonitorDataCollectionRuleAssociation(
             scope,
@@ -177,47 +208,3 @@ class Monitoring(IMonitoring):
             target_resource_id=cluster_id,
             data_collection_rule_id=rule.id,
         )
-
-
-def _receiver(address: str) -> EmailReceiver:
-    """Returns a receiver named after its address, so that adding one does not change the others."""
-    name = re.sub(r"[^a-z0-9]+", "-", address.lower())
-    return EmailReceiver(name=name, email_address=address, use_common_alert_schema=True)
-
-
-def _container_insights() -> DataSourcesExtension:
-    """Returns the agent. Source: Azure documentation, Container insights: data collection rule."""
-    settings = {"interval": "1m", "namespaceFilteringMode": "Off"}
-    return DataSourcesExtension(
-        name="ContainerInsightsExtension",
-        extension_name="ContainerInsights",
-        extension_json=json.dumps({"dataCollectionSettings": settings}),
-        streams=_OF_KUBERNETES,
-    )
-
-
-def _sources() -> DataSources:
-    return DataSources(
-        performance_counter=[
-            DataSourcesPerformanceCounter(
-                name="machine",
-                streams=["Microsoft-Perf"],
-                sampling_frequency_in_seconds=_SAMPLED_EVERY,
-                counter_specifiers=_COUNTERS,
-            )
-        ],
-        syslog=[
-            DataSourcesSyslog(
-                name="system",
-                streams=["Microsoft-Syslog"],
-                facility_names=_FACILITIES,
-                log_levels=_WARNINGS,
-            ),
-            DataSourcesSyslog(
-                name="own",
-                streams=["Microsoft-Syslog"],
-                facility_names=[_OWN_FACILITY],
-                log_levels=["Info", "Notice", *_WARNINGS],
-            ),
-        ],
-    )

@@ -10,7 +10,7 @@ from fairway_constructs.azurerm.netapp_volume import ExportPolicyRule, NetappVol
 from fairway_constructs.cloud_init.mounts import nfs_mount
 from fairway_constructs.file_system import FileSystem
 from fairway_constructs.protection import delete_lock, kept
-from fairway_constructs.scope import once, place_of
+from fairway_constructs.scope import once
 from fairway_constructs.service import Diagnostics, Service
 from fairway_core.environment import NetApp as NetAppSpec
 
@@ -77,7 +77,15 @@ class NetApp(FileSystem, Service):
         subnet_id: str,
         clients: Sequence[IPv4Network],
     ) -> NetappVolume:
-        place, account_name = self.place, _account(self).name
+        place = self.place
+        # Created for the first volume: a region allows only a few.
+        account_name = once(
+            self,
+            "netapp",
+            lambda scope, key: NetappAccount(
+                scope, key, name=place.name("netapp_account"), **place.common
+            ),
+        ).name
         pool = NetappPool(
             self,
             f"netapp-{name}-pool",
@@ -122,14 +130,3 @@ class NetApp(FileSystem, Service):
     @staticmethod
     def _arguments(section: dict[str, Any], site: Site) -> dict[str, Any]:
         return {**section, "clients": site.clients}
-
-
-def _account(scope: Construct) -> NetappAccount:
-    """Returns the account, created for the first volume: a region allows only a few."""
-
-    place = place_of(scope)
-
-    def make(stack: Construct, id: str) -> NetappAccount:  # noqa: A002
-        return NetappAccount(stack, id, name=place.name("netapp_account"), **place.common)
-
-    return once(scope, "netapp", make)

@@ -19,7 +19,7 @@ from fairway_constructs.azurerm.subnet_network_security_group_association import
 from fairway_constructs.azurerm.virtual_network import VirtualNetwork
 from fairway_constructs.bastion import Bastion
 from fairway_constructs.cdk import Component, surroundings
-from fairway_constructs.egress import FirewallEgress, NatEgress
+from fairway_constructs.connections import FirewallEgress, NatEgress
 from fairway_constructs.network_access import InRange, SubnetRef
 from fairway_constructs.network_rules import (
     DENY_THE_REST,
@@ -77,7 +77,7 @@ class INetwork(Component):
     # Ranges of the network that are in use outside the subnets of `subnets`.
     _beside: dict[str, IPv4Network]
 
-    def __init__(self, scope: Construct, id: str) -> None:  # noqa: A002
+    def __init__(self, scope: Construct, id: str) -> None:
         super().__init__(scope, id)
         self.subnets, self._beside = {}, {}
         self.security_groups: dict[str, NetworkSecurityGroup] = {}
@@ -189,7 +189,16 @@ class INetwork(Component):
                 if known.uses_services
                 else None
             ),
-            delegation=_delegation(known.delegated) if known.delegated else None,
+            delegation=(
+                [
+                    Delegation(
+                        name="service",
+                        service_delegation=DelegationServiceDelegation(name=known.delegated),
+                    )
+                ]
+                if known.delegated
+                else None
+            ),
         )
         subnet_id = subnet.id
         has_rules = SubnetNetworkSecurityGroupAssociation(
@@ -226,7 +235,7 @@ class Network(INetwork):
     def __init__(
         self,
         scope: Construct,
-        id: str = "network",  # noqa: A002
+        id: str = "network",
         *,
         address_space: IPv4Network | str,
         allowed: Sequence[IPv4Network | str] = (),
@@ -256,7 +265,10 @@ class Network(INetwork):
             look_up(each, _OF_FILESYSTEMS, "file-system-with-a-subnet")
         self.virtual_network = self._virtual_network(space, dns)
         self._service_endpoints = service_endpoints
-        self._egress = self._way_out(egress)
+        if egress == "nat":
+            self._egress = NatEgress(self)
+        elif egress != "none":
+            self._egress = FirewallEgress(self, next_hop=egress.next_hop)
         self.egress_address = self._egress.address if self._egress else ""
         plan = subnet_plan(space)
         rules = NetworkRules(
@@ -297,20 +309,11 @@ class Network(INetwork):
         self._network_name, self._resource_group = made.name, place.resource_group
         return made
 
-    def _way_out(
-        self, egress: Literal["nat", "none"] | Firewall
-    ) -> NatEgress | FirewallEgress | None:
-        if egress == "none":
-            return None
-        if egress == "nat":
-            return NatEgress(self)
-        return FirewallEgress(self, next_hop=egress.next_hop)
-
     @classmethod
     def from_id(
         cls,
         scope: Construct,
-        id: str,  # noqa: A002
+        id: str,
         network_id: str,
         *,
         subnets: Mapping[str, tuple[str, IPv4Network | str]],
@@ -334,7 +337,7 @@ class Network(INetwork):
     def from_subnets(
         cls,
         scope: Construct,
-        id: str,  # noqa: A002
+        id: str,
         subnets: Mapping[str, tuple[str, IPv4Network | str]],
         *,
         private_endpoints: bool = False,
@@ -358,36 +361,23 @@ class Network(INetwork):
         for role, (subnet_id, _) in subnets.items():
             parts = parts_of("subnet", subnet_id)
             found._network_name, found._resource_group = parts["network"], parts["resource_group"]
-            _verify(found, role, subnet_id, str(ranges[role]))
+            subnet = DataSubnet(
+                found,
+                role,
+                name=parts["name"],
+                virtual_network_name=parts["network"],
+                resource_group_name=parts["resource_group"],
+            )
+            stop_unless(
+                found,
+                f"subnet_{role}",
+                f'contains({subnet.reference("address_prefixes")}, "{ranges[role]}")',
+                f"{parts['name']} does not have the range {ranges[role]}: correct `range:` "
+                f"of `{role}` under `network.existing.subnets`",
+                value=subnet_id,
+                description=f"Existing subnet for {role}",
+            )
             found.subnets[role] = SubnetRef(subnet_id, ranges[role], nodes=found._nodes)
         if private_endpoints:
             found._offer_endpoints(network_of(found.subnet("compute").id), dns)
         return found
-
-
-def _verify(scope: Component, role: str, subnet_id: str, range_: str) -> None:
-    """Fails the plan if the subnet has another range."""
-    parts = parts_of("subnet", subnet_id)
-    subnet = DataSubnet(
-        scope,
-        role,
-        name=parts["name"],
-        virtual_network_name=parts["network"],
-        resource_group_name=parts["resource_group"],
-    )
-    prefixes = subnet.reference("address_prefixes")
-    stop_unless(
-        scope,
-        f"subnet_{role}",
-        f'contains({prefixes}, "{range_}")',
-        f"{parts['name']} does not have the range {range_}: correct `range:` "
-        f"of `{role}` under `network.existing.subnets`",
-        value=subnet_id,
-        description=f"Existing subnet for {role}",
-    )
-
-
-def _delegation(service: str) -> list[Delegation]:
-    return [
-        Delegation(name="service", service_delegation=DelegationServiceDelegation(name=service))
-    ]

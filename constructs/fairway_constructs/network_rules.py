@@ -136,31 +136,39 @@ def priority(index: int) -> int:
 
 def allow(
     name: str,
-    sources: Sequence[IPv4Network] | str,
-    destination: Sequence[IPv4Network],
+    sources: Sequence[IPv4Network | str] | str,
+    destination: Sequence[IPv4Network] | str,
     *,
     port: str | Sequence[str],
     protocol: str = "Tcp",
+    direction: str = "Inbound",
 ) -> Unnumbered:
     """Returns a rule without its priority, which its index in the list determines.
 
-    `sources` are ranges, or one service tag of Azure's.
+    `sources` and `destination` are ranges, or one service tag: Azure takes no lists of tags.
     """
     return partial(
         SecurityRule,
         name=f"Allow{name}",
-        direction="Inbound",
+        direction=direction,
         access="Allow",
         protocol=protocol,
-        source_address_prefix=sources if isinstance(sources, str) else None,
-        source_address_prefixes=(
-            None if isinstance(sources, str) else [str(source) for source in sources]
-        ),
+        source_address_prefix=_one(sources),
+        source_address_prefixes=_several(sources),
         source_port_range="*",
-        destination_address_prefixes=[str(network) for network in destination],
-        destination_port_range=port if isinstance(port, str) else None,
-        destination_port_ranges=None if isinstance(port, str) else list(port),
+        destination_address_prefix=_one(destination),
+        destination_address_prefixes=_several(destination),
+        destination_port_range=_one(port),
+        destination_port_ranges=_several(port),
     )
+
+
+def _one(given: Sequence[IPv4Network | str] | str) -> str | None:
+    return given if isinstance(given, str) else None
+
+
+def _several(given: Sequence[IPv4Network | str] | str) -> list[str] | None:
+    return None if isinstance(given, str) else [str(each) for each in given]
 
 
 # Azure's own last rules would still admit the entire virtual network and its load balancer.

@@ -10,8 +10,9 @@ from fairway_constructs.azurerm.backup_protected_vm import BackupProtectedVm
 from fairway_constructs.azurerm.disk_encryption_set import DiskEncryptionSet, Identity
 from fairway_constructs.azurerm.managed_disk import ManagedDisk
 from fairway_constructs.azurerm.recovery_services_vault import RecoveryServicesVault
-from fairway_constructs.cloud_init import export_path, nfs_mount, nfs_server_cloud_init
-from fairway_constructs.extensions import agent_on_machine
+from fairway_constructs.cloud_init import export_path, nfs_server_cloud_init
+from fairway_constructs.cloud_init.mounts import nfs_mount
+from fairway_constructs.extensions import equip
 from fairway_constructs.file_system import FileSystem
 from fairway_constructs.identity import Identity as ManagedIdentity
 from fairway_constructs.protection import delete_lock, kept
@@ -27,9 +28,6 @@ if TYPE_CHECKING:
     from ipaddress import IPv4Network
 
     from fairway_constructs.azurerm.linux_virtual_machine import LinuxVirtualMachine
-    from fairway_constructs.azurerm.virtual_machine_data_disk_attachment import (
-        VirtualMachineDataDiskAttachment,
-    )
     from fairway_constructs.cdk import Construct, ITerraformDependable
     from fairway_constructs.file_system import Site
     from fairway_constructs.identity import IIdentity
@@ -44,7 +42,7 @@ if TYPE_CHECKING:
 _SNAPSHOT_DAYS = 2
 
 
-def back_up(
+def _back_up(
     scope: Construct,
     name: str,
     *,
@@ -58,9 +56,6 @@ def back_up(
     `depends_on` is the VM, and the attachments of its disks. The policy is Azure's enhanced one,
     the only one that supports Premium SSD v2 and Ultra disks. In a stack with `protect` neither
     Terraform nor Azure deletes the backups.
-
-    >>> back_up(stack, "nfs-data", machine_name="h100-vm-data", keep_days=30,
-    ...         at="02:00", depends_on=[machine, *attachments])  # doctest: +SKIP
     """
     place = place_of(scope)
     vault = _vault(scope)
@@ -95,7 +90,7 @@ def _vault(scope: Construct) -> RecoveryServicesVault:
 
     place = place_of(scope)
 
-    def make(stack: Construct, id: str) -> RecoveryServicesVault:  # noqa: A002
+    def make(stack: Construct, id: str) -> RecoveryServicesVault:
         vault = RecoveryServicesVault(
             stack,
             id,
@@ -159,9 +154,7 @@ class NfsServer(FileSystem, Service):
             kind="nfs_server", path=path, size=size, disks=disks, versions=versions, backup=backup
         )
         super().__init__(scope, f"nfs-{name}", spec)
-        self._serves = name
-        self._spec = spec
-        self._encryption_id = _encryption(self, name, customer_managed_key)
+        encryption_id = _encryption(self, name, customer_managed_key)
         size_row = vm_size(spec.size)
         interface = private_interface(
             self, f"nfs-{name}-nic", name=name, size=size_row, subnet_id=subnet.id
@@ -176,24 +169,21 @@ class NfsServer(FileSystem, Service):
             serves=name,
             size=size_row,
             interface_id=interface.id,
-            cloud_init=self._cloud_init(subnet.clients(clients)),
+            cloud_init=nfs_server_cloud_init(
+                name=name,
+                disks=spec.disks.count,
+                threads=_THREADS_A_CORE * size_row.cores,
+                clients=subnet.clients(clients),
+                versions=spec.versions,
+                proxy=self.place.proxy,
+            ),
             identity_ids=[*own_ids, *(each.id for each in managed_identities)],
             ultra_disks=disk_kind(spec.disks.kind).enabled_by_vm,
             ready=subnet.ready_for(self),
         )
         self.id = self.virtual_machine.id
         for identity_id in own_ids:
-            agent_on_machine(self, name, virtual_machine_id=self.id, identity_id=identity_id)
-        self.disks, attachments = self._disks(lock)
-        if spec.backup:
-            back_up(
-                self,
-                f"nfs-{name}",
-                machine_name=self.place.name("linux_virtual_machine", name),
-                keep_days=spec.backup.keep,
-                at=spec.backup.at,
-                depends_on=[self.virtual_machine, *attachments],
-            )
+            equip(self, name, virtual_machine_id=self.id, agent_identity_id=identity_id)
         self.mount = nfs_mount(
             name=name,
             server=interface.private_ip_address,
@@ -201,51 +191,43 @@ class NfsServer(FileSystem, Service):
             path=spec.path,
             version=spec.newest_version,
         )
+        self.disks = [
+            self._disk(name, lun, spec.disks, encryption_id) for lun in range(spec.disks.count)
+        ]
+        attachments = []
+        for lun, disk in enumerate(self.disks):
+            attachments.append(
+                attach(self, f"nfs-{name}-attachment-{lun}", disk.id, to=self.id, lun=lun)
+            )
+            delete_lock(self, id=f"nfs-{name}-disk-{lun}", on=disk, lock=lock)
+        if spec.backup:
+            _back_up(
+                self,
+                f"nfs-{name}",
+                machine_name=self.place.name("linux_virtual_machine", name),
+                keep_days=spec.backup.keep,
+                at=spec.backup.at,
+                depends_on=[self.virtual_machine, *attachments],
+            )
 
     @staticmethod
     def _arguments(section: dict[str, Any], site: Site) -> dict[str, Any]:
         return {**section, "clients": site.clients, "monitored": site.monitored}
 
-    def _cloud_init(self, clients: Sequence[IPv4Network]) -> str:
-        return nfs_server_cloud_init(
-            name=self._serves,
-            disks=self._spec.disks.count,
-            threads=_THREADS_A_CORE * vm_size(self._spec.size).cores,
-            clients=clients,
-            versions=self._spec.versions,
-            proxy=self.place.proxy,
-        )
-
-    def _disks(
-        self, lock: bool | None
-    ) -> tuple[list[ManagedDisk], list[VirtualMachineDataDiskAttachment]]:
-        """Returns the data disks and their attachments, each at the LUN of its number."""
-        machine_id = self.virtual_machine.id
-        disks, attachments = [], []
-        for lun in range(self._spec.disks.count):
-            disk = self._disk(lun)
-            attachments.append(
-                attach(self, f"{self._name}-attachment-{lun}", disk.id, to=machine_id, lun=lun)
-            )
-            delete_lock(self, id=f"{self._name}-disk-{lun}", on=disk, lock=lock)
-            disks.append(disk)
-        return disks, attachments
-
-    def _disk(self, lun: int) -> ManagedDisk:
-        place, spec = self.place, self._spec.disks
-        kind = disk_kind(spec.kind)
+    def _disk(self, name: str, lun: int, spec: Disks, encryption_id: str | None) -> ManagedDisk:
+        place, kind = self.place, disk_kind(spec.kind)
         return ManagedDisk(
             self,
-            f"{self._name}-disk-{lun}",
-            name=place.name("managed_disk", self._serves, str(lun)),
-            **place.common_of("nfs-disk", self._serves),
+            f"nfs-{name}-disk-{lun}",
+            name=place.name("managed_disk", name, str(lun)),
+            **place.common_of("nfs-disk", name),
             zone=place.zone_text,
             storage_account_type=kind.sku,
             create_option="Empty",
             disk_size_gb=spec.gib,
             disk_iops_read_write=spec.disk_iops if kind.provisioned else None,
             disk_mbps_read_write=spec.disk_mbps if kind.provisioned else None,
-            disk_encryption_set_id=self._encryption_id,
+            disk_encryption_set_id=encryption_id,
             network_access_policy="DenyAll",
             public_network_access_enabled=False,
             lifecycle=kept(self),

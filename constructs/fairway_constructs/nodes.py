@@ -14,6 +14,7 @@ from fairway_constructs.cloud_init import (
     ADMIN_USERNAME,
     LOCAL_FOLDER,
     LONGEST_CUSTOM_DATA,
+    IdleSettings,
     NodeHealth,
     node_cloud_init,
     shared_folder,
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from fairway_constructs.cdk import Construct
-    from fairway_constructs.cloud_init.idle import IdleSettings
     from fairway_constructs.cloud_init.mounts import MachineProxy, Mounts
     from fairway_constructs.cloud_init.people import Accounts
     from fairway_constructs.cloud_init.slurm import SlurmNode
@@ -47,10 +47,8 @@ def accept_terms(scope: Construct, plan: Plan) -> MarketplaceAgreement:
 
     Azure keeps one acceptance per subscription: if another environment, or `az vm image terms
     accept`, has already accepted, Terraform refuses to do it again.
-
-    >>> accept_terms(stack, image("almalinux-hpc-9").plan)  # doctest: +SKIP
     """
-    id = f"terms-{plan.product}-{plan.name}"  # noqa: A001
+    id = f"terms-{plan.product}-{plan.name}"
     inside = surroundings(scope)
     make = partial(
         MarketplaceAgreement, publisher=plan.publisher, offer=plan.product, plan=plan.name
@@ -170,8 +168,6 @@ def _idle(
     """Returns the settings by which an idle machine stops itself, or None if it never does."""
     if spec.idle is None:
         return None
-    from fairway_constructs.cloud_init.idle import IdleSettings
-
     folder, mount = shared_folder(spec.mounts) or LOCAL_FOLDER, shared_mount(spec.mounts)
     if queue:
         folder, mount = queue.folder, queue.mount

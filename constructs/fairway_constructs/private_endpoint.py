@@ -44,7 +44,7 @@ class PrivateEndpoints(Component):
     def __init__(
         self,
         scope: Construct,
-        id: str = "private-endpoints",  # noqa: A002
+        id: str = "private-endpoints",
         *,
         subnet: SubnetRef,
         virtual_network_id: VirtualNetworkId,
@@ -83,15 +83,11 @@ class PrivateEndpoints(Component):
         )
 
     def _zone_id(self, name: str) -> str | None:
-        if self._existing_zones is None:
-            return self._zone(name).id
-        return self._existing_zones[name] if self._existing_zones else None
-
-    def _zone(self, name: str) -> PrivateDnsZone:
+        if self._existing_zones is not None:
+            return self._existing_zones[name] if self._existing_zones else None
         if name not in self.zones:
-            id = name.replace(".", "-")  # noqa: A001
-            place = self.place
-            zone = PrivateDnsZone(
+            place, id = self.place, name.replace(".", "-")
+            zone = self.zones[name] = PrivateDnsZone(
                 self, id, name=name, resource_group_name=place.resource_group, tags=place.tags
             )
             PrivateDnsZoneVirtualNetworkLink(
@@ -102,5 +98,4 @@ class PrivateEndpoints(Component):
                 virtual_network_id=self._virtual_network_id,
                 tags=place.tags,
             )
-            self.zones[name] = zone
-        return self.zones[name]
+        return self.zones[name].id

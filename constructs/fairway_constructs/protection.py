@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeGuard
+from typing import TYPE_CHECKING
 
 from fairway_constructs.arguments import checked
 from fairway_constructs.azurerm.management_lock import ManagementLock
@@ -26,13 +26,7 @@ def kept(scope: Construct) -> Lifecycle | None:
 
 
 @checked
-def delete_lock(
-    scope: Construct,
-    *,
-    id: str,  # noqa: A002
-    on: Resource,
-    lock: bool | None = None,
-) -> None:
+def delete_lock(scope: Construct, *, id: str, on: Resource, lock: bool | None = None) -> None:
     """Creates a delete lock on a resource that holds data: Azure lets nobody delete it.
 
     It is created if data is protected, unless `lock` says otherwise.
@@ -58,7 +52,12 @@ class _Lock(ManagementLock):
 
     def _comes_after(self) -> Iterator[Resource]:
         """Yields the resources inside the locked one, at any depth, that are in this stack."""
-        left = [each for each in surroundings(self).stack.node.find_all() if _is_inside(each)]
+        # Other locks do not count.
+        left = [
+            each
+            for each in surroundings(self).stack.node.find_all()
+            if isinstance(each, Resource) and not isinstance(each, ManagementLock)
+        ]
         around: list[Resource] = [self.on]
         while around:
             tokens = list(vars(around.pop()).get("_tokens", {}).values())
@@ -66,11 +65,6 @@ class _Lock(ManagementLock):
             left = [each for each in left if each not in found]
             around += found
             yield from found
-
-
-def _is_inside(construct: object) -> TypeGuard[Resource]:
-    """Returns True for a resource that may be inside a locked one; other locks do not count."""
-    return isinstance(construct, Resource) and not isinstance(construct, ManagementLock)
 
 
 def _names(resource: Resource, tokens: Sequence[str]) -> bool:

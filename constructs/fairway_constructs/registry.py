@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from fairway_constructs.azurerm.container_registry import (
-    ContainerRegistry,
-    NetworkRuleSet,
-    NetworkRuleSetIpRule,
-)
+from fairway_constructs.azurerm import container_registry as acr
 from fairway_constructs.network_access import public_ranges
 from fairway_constructs.protection import delete_lock, kept
 from fairway_constructs.scope import unique_name
@@ -55,7 +51,7 @@ class Registry(IRegistry):
     def __init__(
         self,
         scope: Construct,
-        id: str = "registry",  # noqa: A002
+        id: str = "registry",
         *,
         sku: Literal["Basic", "Standard", "Premium"] = "Premium",
         retention_days: Retention | None = None,
@@ -67,7 +63,11 @@ class Registry(IRegistry):
         place = self.place
         premium = sku == "Premium"
         ranges = public_ranges(allowed, egress_address)
-        self.registry = ContainerRegistry(
+        rules = acr.NetworkRuleSet(
+            default_action="Deny",
+            ip_rule=[acr.NetworkRuleSetIpRule(action="Allow", ip_range=each) for each in ranges],
+        )
+        self.registry = acr.ContainerRegistry(
             self,
             "registry",
             name=unique_name(self, "container_registry"),
@@ -76,7 +76,7 @@ class Registry(IRegistry):
             admin_enabled=False,
             anonymous_pull_enabled=False,
             public_network_access_enabled=bool(ranges) or not premium,
-            network_rule_set=[_rules(ranges)] if premium and ranges else None,
+            network_rule_set=[rules] if premium and ranges else None,
             retention_policy_in_days=retention_days or (_KEPT_DAYS if premium else None),
             zone_redundancy_enabled=True if premium and place.zone else None,
             lifecycle=kept(self),
@@ -87,12 +87,7 @@ class Registry(IRegistry):
 
     @classmethod
     def from_id(
-        cls,
-        scope: Construct,
-        id: str,  # noqa: A002
-        registry_id: str,
-        *,
-        login_server: str = "",
+        cls, scope: Construct, id: str, registry_id: str, *, login_server: str = ""
     ) -> IRegistry:
         """Returns an existing registry: nothing is created, and its network rules stay.
 
@@ -103,10 +98,3 @@ class Registry(IRegistry):
         name = parts_of("container registry", registry_id)["name"].lower()
         found.login_server = login_server or f"{name}.azurecr.io"
         return found
-
-
-def _rules(ranges: Sequence[str]) -> NetworkRuleSet:
-    return NetworkRuleSet(
-        default_action="Deny",
-        ip_rule=[NetworkRuleSetIpRule(action="Allow", ip_range=each) for each in ranges],
-    )

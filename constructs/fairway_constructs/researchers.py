@@ -31,9 +31,6 @@ def let_submit(
     """Lets users and groups, by object id, use the containers (ids by name) and the Batch account.
 
     Without `researchers` that is the deployer; a later deployment by another user changes nothing.
-
-    >>> let_submit(stack, ["00000000-0000-…"],
-    ...            containers={"datasets": container.id})  # doctest: +SKIP
     """
     for person in researchers_of(researchers):
         for each in data_roles(containers, pools=batch_account_id is not None):
@@ -79,8 +76,6 @@ def page_identity(
 ) -> Identity:
     """Creates the identity of the page's server: it reads two secrets of the vault, and has the
     roles on data and pools of a user who submits. `containers` are ids by name.
-
-    >>> page_identity(stack, web=web, containers={}).client_id  # doctest: +SKIP
     """
     identity = Identity(scope, _NAME)
     for key, name, what in (

@@ -1,24 +1,25 @@
-"""The placement of a scope, which the constructs in it find by themselves."""
+"""What a scope gives to the constructs in it: their placement, with names, and tags."""
 
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, TypeVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypedDict, TypeVar
 
 from fairway_constructs.arguments import checked
 from fairway_constructs.azurerm.data_client_config import DataClientConfig
 from fairway_constructs.azurerm.data_resource_group import DataResourceGroup
 from fairway_constructs.azurerm.resource_group import ResourceGroup
-from fairway_constructs.cdk import Component, Output, surroundings
-from fairway_constructs.placement import Placement
+from fairway_constructs.cdk import Aspect, Aspects, Component, Output, Resource, surroundings
+from fairway_core.environment.tags import as_azure_takes_them
 from fairway_core.findings import UserError
-from fairway_core.naming import Naming, unique_suffix
+from fairway_core.naming import NAME_TAG, ROLE_TAG, Naming, unique_suffix
 from fairway_core.resource_ids import parts_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-    from fairway_constructs.cdk import Construct
+    from fairway_constructs.cdk import Construct, IConstruct
     from fairway_constructs.cloud_init.mounts import MachineProxy
     from fairway_core.environment.keys import SshKey
     from fairway_core.environment.tags import TagArgument
@@ -27,6 +28,84 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
+
+
+class Common(TypedDict):
+    """The arguments that most Azure resources have."""
+
+    resource_group_name: str
+    location: str
+    tags: Mapping[str, str] | None
+
+
+@checked
+@dataclass(frozen=True, kw_only=True)
+class Placement:
+    """A resource group, a region with one of its zones, and the tags of all resources in it.
+
+    `resource_group` is the group's name, which may be a reference; `zone` is None in a region
+    without zones; `group_id` is the group's id, if `place_in_group` created or found it; `shared`
+    says that others use the group too. Machines reach the internet by `proxy`, if there is one, and
+    accept the `ssh_keys` of their administrators. With `protect` neither Terraform nor Azure
+    deletes resources that hold data. `naming` determines the names of resources.
+
+    >>> place = Placement(environment="h100", resource_group="h100-rg-data",
+    ...                   location="southcentralus", zone=1)
+    >>> place.name("virtual_network")
+    'h100-vnet'
+    """
+
+    environment: str
+    resource_group: str
+    location: str
+    zone: Zone | None = None
+    tags: Mapping[str, str] | None = None
+    group_id: str | None = None
+    shared: bool = False
+    proxy: MachineProxy | None = None
+    ssh_keys: Sequence[str] = ()
+    protect: bool = True
+    naming: Naming = field(default_factory=Naming)
+
+    def name(self, kind: str, *parts: str, suffix: str = "") -> str:
+        """Returns the name of a resource of that kind, by `naming`; see `fairway_core.naming`."""
+        return self.naming.name(kind, self.environment, *parts, region=self.location, suffix=suffix)
+
+    def deployment_name(self, name: str) -> str:
+        """Returns the name of a deployed template, which is unique in the resource group."""
+        return self.name("resource_group_template_deployment", name) if self.shared else name
+
+    @property
+    def common(self) -> Common:
+        """The resource group, the region and the tags, as arguments of a resource."""
+        return {
+            "resource_group_name": self.resource_group,
+            "location": self.location,
+            "tags": self.tags,
+        }
+
+    def labelled(self, role: str, name: str = "") -> dict[str, str]:
+        """Returns the tags, with the role of a resource and the name that its users give it.
+
+        >>> Placement(environment="h100", resource_group="h100-rg", location="westeurope").labelled(
+        ...     "nfs-server", "data")
+        {'fairway-role': 'nfs-server', 'fairway-name': 'data'}
+        """
+        return {**(self.tags or {}), ROLE_TAG: role, **({NAME_TAG: name} if name else {})}
+
+    def common_of(self, role: str, name: str = "") -> Common:
+        """Returns the arguments that most resources have, with tags for the role and name."""
+        return {**self.common, "tags": self.labelled(role, name)}
+
+    @property
+    def zone_text(self) -> str | None:
+        """The zone as the provider's argument."""
+        return None if self.zone is None else str(self.zone)
+
+    @property
+    def zones(self) -> list[str] | None:
+        """The zone as a list, for resources that could span several."""
+        return None if self.zone_text is None else [self.zone_text]
 
 
 def place_of(scope: Construct) -> Placement:
@@ -42,15 +121,9 @@ def put(scope: Construct, place: Placement) -> None:
     vars(scope)["_place"] = place
 
 
-def once(
-    scope: Construct,
-    id: str,  # noqa: A002
-    make: Callable[[Construct, str], T],
-) -> T:
+def once(scope: Construct, id: str, make: Callable[[Construct, str], T]) -> T:
     """Returns the one construct of this kind in an environment; `make` gets the scope of the
     environment, and the id.
-
-    >>> once(self, "netapp", lambda scope, id: NetappAccount(scope, id, …))  # doctest: +SKIP
     """
     inside = surroundings(scope)
     owner, place = inside.placed
@@ -60,7 +133,7 @@ def once(
 @checked
 def place_in_group(
     scope: Construct,
-    id: str = "group",  # noqa: A002
+    id: str = "group",
     *,
     environment: str,
     role: str = "",
@@ -84,7 +157,10 @@ def place_in_group(
     >>> place_in_group(Construct(stack, "second"), environment="h200",
     ...                location="southcentralus")  # doctest: +SKIP
     """
-    naming = naming or _naming_around(scope)
+    if naming is None:
+        naming = Naming()
+        with suppress(UserError):
+            naming = place_of(scope).naming
     tags = {**(tags or {}), "environment": environment, "managed-by": "fairway"}
     group: _ExistingGroup | ResourceGroup
     if existing:
@@ -109,20 +185,13 @@ def place_in_group(
     return place
 
 
-def _naming_around(scope: Construct) -> Naming:
-    """Returns the naming of the placement around `scope`, or the default if there is none."""
-    with suppress(UserError):
-        return place_of(scope).naming
-    return Naming()
-
-
 class _ExistingGroup(Component):
     """An existing resource group, which stays when everything in it is destroyed.
 
     The plan fails if Terraform deploys to another subscription than the group's.
     """
 
-    def __init__(self, scope: Construct, id: str, group_id: str) -> None:  # noqa: A002
+    def __init__(self, scope: Construct, id: str, group_id: str) -> None:
         super().__init__(scope, id)
         self.id = group_id
         self.name = parts_of("resource group", group_id)["name"]
@@ -144,9 +213,6 @@ def stop_unless(
 ) -> None:
     """Creates an output whose precondition is the Terraform expression `condition`: unless it
     holds, Terraform fails with `message`.
-
-    >>> stop_unless(self, "group", 'data.….id == "…"', "no such group", value=id,
-    ...             description="Existing resource group")  # doctest: +SKIP
     """
     output = Output(
         scope, name, value=value, description=description, static_id=scope.short_addresses
@@ -168,22 +234,49 @@ def subscription_of(scope: Construct) -> str:
     return f"/subscriptions/{client_config(scope).subscription_id}"
 
 
-def id_in_group(scope: Construct, type: str, name: str) -> str:  # noqa: A002
+def id_in_group(scope: Construct, type: str, name: str) -> str:
     """Returns the id of the resource with that type and name in the group of `scope`: it is known
     before the resource is created, and while it is being replaced.
-
-    >>> id_in_group(stack, "Microsoft.Compute/virtualMachines", "h100-vm-data")  # doctest: +SKIP
     """
     group = f"{subscription_of(scope)}/resourceGroups/{place_of(scope).resource_group}"
     return f"{group}/providers/{type}/{name}"
 
 
 def unique_name(scope: Construct, kind: str, *parts: str) -> str:
-    """Returns a name of that kind with these parts, completed from the subscription's id.
-
-    >>> unique_name(stack, "key_vault", place)  # doctest: +SKIP
-    'h100-kv${substr(sha256(join("-", [data.azurerm_client_config.current…, "h100"])), 0, 8)}'
-    """
+    """Returns a name of that kind with these parts, completed from the subscription's id."""
     place = place_of(scope)
     suffix = unique_suffix(client_config(scope).subscription_id, place.environment)
     return place.name(kind, *parts, suffix=suffix)
+
+
+@checked
+class Tags:
+    """Tags of all resources below a construct or a stack that support tags.
+
+    >>> Tags.of(stack).add("cost-centre", "4711")  # doctest: +SKIP
+    """
+
+    def __init__(self, scope: Construct) -> None:
+        self._scope = scope
+
+    @classmethod
+    def of(cls, scope: Construct) -> Tags:
+        """Returns the tags of the resources below `scope`."""
+        return cls(scope)
+
+    def add(self, name: str, value: str) -> None:
+        """Adds a tag, also to resources created later; it replaces an existing tag of that name."""
+        as_azure_takes_them({name: value})
+        Aspects.of(self._scope).add(_Tag(name, value))
+
+
+class _Tag(Aspect):
+    def __init__(self, name: str, value: str) -> None:
+        self._tag = {name: value}
+
+    def visit(self, node: IConstruct) -> None:
+        if isinstance(node, Resource) and node.takes_tags:
+            # Azure ignores the case of tag names: an existing one keeps its spelling.
+            has = {name.lower(): name for name in node.tags_input}
+            own = {has.get(name.lower(), name): value for name, value in self._tag.items()}
+            node.tags = {**node.tags_input, **own}

@@ -4,21 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fairway_constructs.azurerm import linux_virtual_machine
-from fairway_constructs.azurerm.linux_virtual_machine import (
-    AdditionalCapabilities,
-    Identity,
-    LinuxVirtualMachine,
-    OsDisk,
-    SourceImageReference,
-)
+from fairway_constructs.azurerm import linux_virtual_machine as vm
 from fairway_constructs.azurerm.network_interface import IpConfiguration, NetworkInterface
 from fairway_constructs.azurerm.virtual_machine_data_disk_attachment import (
     VirtualMachineDataDiskAttachment,
 )
 from fairway_constructs.cloud_init import custom_data
-from fairway_constructs.cloud_init.people import accounts_extension
-from fairway_constructs.extensions import agent_on_machine, on_machine
+from fairway_constructs.extensions import equip
 from fairway_constructs.nodes import login_arguments
 from fairway_constructs.scope import place_of
 from fairway_core.catalog.images import SERVER_IMAGE, image
@@ -32,12 +24,7 @@ if TYPE_CHECKING:
 
 
 def private_interface(
-    scope: Construct,
-    id: str,  # noqa: A002
-    *,
-    name: str,
-    size: VmSize,
-    subnet_id: str,
+    scope: Construct, id: str, *, name: str, size: VmSize, subnet_id: str
 ) -> NetworkInterface:
     """Creates a network interface, whose private address survives the replacement of its VM.
 
@@ -60,7 +47,7 @@ def private_interface(
 
 def server_vm(
     scope: Construct,
-    id: str,  # noqa: A002
+    id: str,
     *,
     name: str,
     role: str,
@@ -76,7 +63,7 @@ def server_vm(
     agent_identity_id: str | None = None,
     ready: Sequence[ITerraformDependable] = (),
     depends_on: Sequence[Construct] = (),
-) -> LinuxVirtualMachine:
+) -> vm.LinuxVirtualMachine:
     """Creates the VM of such an interface, after the resources in `ready` and `depends_on`.
 
     `name` is its name after the environment's, `role` its purpose, and `serves` the name of what it
@@ -87,7 +74,7 @@ def server_vm(
     system = image(SERVER_IMAGE)
     common = place.common_of(role, serves)
     common["tags"] = {**(common["tags"] or {}), **(more_tags or {})}
-    machine = LinuxVirtualMachine(
+    machine = vm.LinuxVirtualMachine(
         scope,
         id,
         name=place.name("linux_virtual_machine", name),
@@ -97,39 +84,38 @@ def server_vm(
         size=size.name,
         disk_controller_type=size.disk_controller or None,
         additional_capabilities=(
-            AdditionalCapabilities(ultra_ssd_enabled=True) if ultra_disks else None
+            vm.AdditionalCapabilities(ultra_ssd_enabled=True) if ultra_disks else None
         ),
         network_interface_ids=[interface_id],
-        source_image_reference=SourceImageReference(**system.urn_parts),
+        source_image_reference=vm.SourceImageReference(**system.urn_parts),
         secure_boot_enabled=True,
         vtpm_enabled=True,
-        os_disk=OsDisk(
+        os_disk=vm.OsDisk(
             caching="ReadWrite", storage_account_type="Premium_LRS", disk_size_gb=system.os_disk_gib
         ),
-        **login_arguments(scope, linux_virtual_machine),
+        **login_arguments(scope, vm),
         custom_data=None if cloud_init is None else custom_data(cloud_init),
         identity=(
-            Identity(type="UserAssigned", identity_ids=list(identity_ids)) if identity_ids else None
+            vm.Identity(type="UserAssigned", identity_ids=list(identity_ids))
+            if identity_ids
+            else None
         ),
         depends_on=ready,
     )
     for each in depends_on:
         machine.node.add_dependency(each)
-    if accounts is not None:
-        people = accounts_extension(accounts)
-        on_machine(scope, f"{id}-people", people, virtual_machine_id=machine.id)
-    if agent_identity_id:
-        agent_on_machine(scope, id, virtual_machine_id=machine.id, identity_id=agent_identity_id)
+    equip(
+        scope,
+        id,
+        virtual_machine_id=machine.id,
+        accounts=accounts,
+        agent_identity_id=agent_identity_id,
+    )
     return machine
 
 
 def attach(
-    scope: Construct,
-    id: str,  # noqa: A002
-    disk_id: str,
-    *,
-    to: str,
-    lun: int = 0,
+    scope: Construct, id: str, disk_id: str, *, to: str, lun: int = 0
 ) -> VirtualMachineDataDiskAttachment:
     """Attaches a data disk to a VM, by their ids: the disk stays if the VM is replaced.
 

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from fairway_constructs.azurerm import linux_virtual_machine
-from fairway_constructs.azurerm.linux_virtual_machine import Identity, LinuxVirtualMachine
+from fairway_constructs.azurerm import linux_virtual_machine as vm
 from fairway_constructs.azurerm.role_assignment import RoleAssignment
 from fairway_constructs.cloud_init import custom_data
-from fairway_constructs.cloud_init.people import accounts_extension
-from fairway_constructs.extensions import LOGIN, agent_on_machine, on_machine
+from fairway_constructs.extensions import LOGIN, equip, on_machine
 from fairway_constructs.nodes import NodeSpec, check_image, cloud_init_of, node_arguments
 from fairway_constructs.server_vm import private_interface
 from fairway_constructs.targets import TakesJobs, node_facts
@@ -103,7 +101,7 @@ class SingleVm(TakesJobs):
             self, f"interface-{name}", name=name, size=spec.size, subnet_id=spec.subnet.id
         )
         host_name = place.name("computer_name_prefix", name)
-        self.virtual_machine = LinuxVirtualMachine(
+        self.virtual_machine = vm.LinuxVirtualMachine(
             self,
             f"cluster-{name}",
             name=place.name("linux_virtual_machine", name),
@@ -113,14 +111,14 @@ class SingleVm(TakesJobs):
             size=spec.size.name,
             network_interface_ids=[interface.id],
             capacity_reservation_group_id=spec.capacity_reservation_group_id,
-            identity=Identity(
+            identity=vm.Identity(
                 type="SystemAssigned, UserAssigned" if spec.signed_in else "UserAssigned",
                 identity_ids=[spec.identity_id],
             ),
             custom_data=custom_data(
                 cloud_init_of(name, spec, host_patterns=[host_name], single=True, proxy=place.proxy)
             ),
-            **node_arguments(self, linux_virtual_machine, name, spec, local=spec.local_os_disk),
+            **node_arguments(self, vm, name, spec, local=spec.local_os_disk),
         )
         self.id, self.range = self.virtual_machine.id, spec.subnet.range
         self.main_host = interface.private_ip_address
@@ -128,13 +126,13 @@ class SingleVm(TakesJobs):
 
         if spec.signed_in:
             let_sign_in(self, name, spec.signed_in, virtual_machine_id=self.id)
-        if spec.accounts is not None:
-            people = accounts_extension(spec.accounts)
-            on_machine(self, f"machine-{name}-people", people, virtual_machine_id=self.id)
-        if spec.monitored:
-            agent_on_machine(
-                self, f"machine-{name}", virtual_machine_id=self.id, identity_id=spec.identity_id
-            )
+        equip(
+            self,
+            f"machine-{name}",
+            virtual_machine_id=self.id,
+            accounts=spec.accounts,
+            agent_identity_id=spec.identity_id if spec.monitored else None,
+        )
 
     def _facts(self) -> dict[str, Any]:
         return node_facts(self._name, self._spec, self.id, [self.main_host])

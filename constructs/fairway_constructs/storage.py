@@ -5,27 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
 from fairway_agent.quick import dataclass
+from fairway_constructs.azurerm import storage_account as accounts
+from fairway_constructs.azurerm import storage_management_policy as policies
 from fairway_constructs.azurerm.data_storage_container import DataStorageContainer
-from fairway_constructs.azurerm.storage_account import (
-    BlobProperties,
-    BlobPropertiesContainerDeleteRetentionPolicy,
-    BlobPropertiesDeleteRetentionPolicy,
-    Identity,
-    NetworkRules,
-    SasPolicy,
-    StorageAccount,
-)
-from fairway_constructs.azurerm.storage_account import CustomerManagedKey as KeyBlock
 from fairway_constructs.azurerm.storage_container import StorageContainer
-from fairway_constructs.azurerm.storage_management_policy import (
-    Rule,
-    RuleActions,
-    RuleActionsBaseBlob,
-    RuleActionsSnapshot,
-    RuleActionsVersion,
-    RuleFilters,
-    StorageManagementPolicy,
-)
 from fairway_constructs.network_access import public_addresses
 from fairway_constructs.protection import delete_lock, kept
 from fairway_constructs.scope import unique_name
@@ -53,32 +36,33 @@ _BLOB_TYPES = ("blockBlob", "appendBlob")
 
 def storage_lifecycle(
     scope: Construct, *, account_id: str, expire_days: Mapping[str, int], version_days: int
-) -> StorageManagementPolicy:
+) -> policies.StorageManagementPolicy:
     """Deletes blobs that were not modified for the `expire_days` of their container.
 
     Overwritten and deleted blobs are kept as versions, which are deleted after `version_days`. Soft
     deletion then keeps everything once more, for as long as the account's settings say.
-
-    >>> storage_lifecycle(stack, account_id=account.id, expire_days={"outputs": 90},
-    ...                   version_days=14)  # doctest: +SKIP
     """
-    snapshot = RuleActionsSnapshot(delete_after_days_since_creation_greater_than=version_days)
-    version = RuleActionsVersion(delete_after_days_since_creation=version_days)
-    rules: list[tuple[str, list[str], RuleActions]] = [
-        ("old-versions", [], RuleActions(snapshot=snapshot, version=version))
+    snapshot = policies.RuleActionsSnapshot(
+        delete_after_days_since_creation_greater_than=version_days
+    )
+    version = policies.RuleActionsVersion(delete_after_days_since_creation=version_days)
+    rules: list[tuple[str, list[str], policies.RuleActions]] = [
+        ("old-versions", [], policies.RuleActions(snapshot=snapshot, version=version))
     ]
     for container, days in expire_days.items():
-        blob = RuleActionsBaseBlob(delete_after_days_since_modification_greater_than=days)
-        rules.append((f"expire-{container}", [f"{container}/"], RuleActions(base_blob=blob)))
-    return StorageManagementPolicy(
+        blob = policies.RuleActionsBaseBlob(delete_after_days_since_modification_greater_than=days)
+        rules.append(
+            (f"expire-{container}", [f"{container}/"], policies.RuleActions(base_blob=blob))
+        )
+    return policies.StorageManagementPolicy(
         scope,
         "lifecycle",
         storage_account_id=account_id,
         rule=[
-            Rule(
+            policies.Rule(
                 name=name,
                 enabled=True,
-                filters=RuleFilters(blob_types=_BLOB_TYPES, prefix_match=prefixes or None),
+                filters=policies.RuleFilters(blob_types=_BLOB_TYPES, prefix_match=prefixes or None),
                 actions=actions,
             )
             for name, prefixes, actions in rules
@@ -88,6 +72,14 @@ def storage_lifecycle(
 
 # Long enough to notice a deletion after a holiday.
 _KEPT_DAYS = 14
+# Deleted and overwritten blobs can be recovered for a while.
+_RECOVERABLE = accounts.BlobProperties(
+    versioning_enabled=True,
+    delete_retention_policy=accounts.BlobPropertiesDeleteRetentionPolicy(days=_KEPT_DAYS),
+    container_delete_retention_policy=accounts.BlobPropertiesContainerDeleteRetentionPolicy(
+        days=_KEPT_DAYS
+    ),
+)
 
 
 @runtime_checkable
@@ -153,7 +145,7 @@ class Storage(IStorage):
     def __init__(
         self,
         scope: Construct,
-        id: str = "storage",  # noqa: A002
+        id: str = "storage",
         *,
         containers: Sequence[str],
         network: INetwork | None = None,
@@ -167,6 +159,8 @@ class Storage(IStorage):
         account_keys: bool = False,
         lock: bool | None = None,
     ) -> None:
+        if account is not None:
+            check_name("storage_account", account)
         for container in containers:
             check_name("storage_container", container)
         for container in expire_days or ():
@@ -175,10 +169,10 @@ class Storage(IStorage):
         place = self.place
         if network is not None and network.endpoints is None:
             subnet_ids = [*subnet_ids, network.subnet("compute").id]
-        self.account = StorageAccount(
+        self.account = accounts.StorageAccount(
             self,
             "storage",
-            name=_account_name(self, account),
+            name=account or unique_name(self, "storage_account"),
             **place.common,
             account_tier="Standard",
             account_replication_type=replication or ("ZRS" if place.zone else "LRS"),
@@ -188,20 +182,16 @@ class Storage(IStorage):
             **reached_from(subnet_ids, public_addresses(allowed), public=public),
             infrastructure_encryption_enabled=True,
             **encrypted_by(customer_managed_key),
-            # Deleted and overwritten blobs can be recovered for a while.
-            blob_properties=BlobProperties(
-                versioning_enabled=True,
-                delete_retention_policy=BlobPropertiesDeleteRetentionPolicy(days=_KEPT_DAYS),
-                container_delete_retention_policy=BlobPropertiesContainerDeleteRetentionPolicy(
-                    days=_KEPT_DAYS
-                ),
-            ),
+            blob_properties=_RECOVERABLE,
             lifecycle=kept(self),
         )
         self.id = account_id = self.account.id
         self.account_url = self.account.primary_blob_endpoint
         self.host = blob_host(self.account.name)
-        self.containers = {name: self._container(name, account_id) for name in containers}
+        self.containers = {
+            name: private_container(self, f"container-{name}", name, account_id)
+            for name in containers
+        }
         storage_lifecycle(
             self, account_id=account_id, expire_days=expire_days or {}, version_days=_KEPT_DAYS
         )
@@ -211,12 +201,7 @@ class Storage(IStorage):
 
     @classmethod
     def from_id(
-        cls,
-        scope: Construct,
-        id: str,  # noqa: A002
-        account_id: str,
-        *,
-        containers: Sequence[str],
+        cls, scope: Construct, id: str, account_id: str, *, containers: Sequence[str]
     ) -> IStorage:
         """Returns an existing account with these containers: nothing is created.
 
@@ -237,22 +222,17 @@ class Storage(IStorage):
         }
         return found
 
-    def _container(self, name: str, account_id: str) -> StorageContainer:
-        return StorageContainer(
-            self,
-            f"container-{name}",
-            name=name,
-            storage_account_id=account_id,
-            container_access_type="private",
-            lifecycle=kept(self),
-        )
 
-
-def _account_name(scope: Construct, account: str | None) -> str:
-    if account is not None:
-        check_name("storage_account", account)
-        return account
-    return unique_name(scope, "storage_account")
+def private_container(scope: Construct, id: str, name: str, account_id: str) -> StorageContainer:
+    """Creates a container whose blobs only identities can read."""
+    return StorageContainer(
+        scope,
+        id,
+        name=name,
+        storage_account_id=account_id,
+        container_access_type="private",
+        lifecycle=kept(scope),
+    )
 
 
 def sign_in(*, account_keys: bool) -> dict[str, Any]:
@@ -261,7 +241,7 @@ def sign_in(*, account_keys: bool) -> dict[str, Any]:
         "shared_access_key_enabled": account_keys,
         # Tokens signed by keys cannot be revoked: long-lived ones are at least logged.
         "sas_policy": (
-            SasPolicy(expiration_period="01.00:00:00", expiration_action="Log")
+            accounts.SasPolicy(expiration_period="01.00:00:00", expiration_action="Log")
             if account_keys
             else None
         ),
@@ -278,7 +258,7 @@ def reached_from(
     return {
         "min_tls_version": "TLS1_2",
         "public_network_access_enabled": bool(public or subnet_ids or addresses),
-        "network_rules": NetworkRules(
+        "network_rules": accounts.NetworkRules(
             default_action="Allow" if public else "Deny",
             bypass=["AzureServices"],
             virtual_network_subnet_ids=list(subnet_ids) or None,
@@ -292,8 +272,8 @@ def encrypted_by(key: CustomerManagedKey | None) -> dict[str, Any]:
     if key is None:
         return {}
     return {
-        "identity": Identity(type="UserAssigned", identity_ids=[key.identity_id]),
-        "customer_managed_key": KeyBlock(
+        "identity": accounts.Identity(type="UserAssigned", identity_ids=[key.identity_id]),
+        "customer_managed_key": accounts.CustomerManagedKey(
             key_vault_key_id=key.url, user_assigned_identity_id=key.identity_id
         ),
         "depends_on": key.ready,

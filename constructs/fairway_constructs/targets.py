@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from fairway_constructs.bastion import Gateway
     from fairway_constructs.cdk import Construct
-    from fairway_constructs.cloud_init import Mount
+    from fairway_constructs.cloud_init.mounts import Mount
     from fairway_constructs.nodes import NodeSpec
     from fairway_constructs.storage import IStorage
     from fairway_constructs.vault import IVault

@@ -1,16 +1,21 @@
-"""Values that Terraform keeps, and literal texts in which it evaluates nothing."""
+"""What Terraform takes as it is: values to keep, literal texts, templates that Azure deploys."""
 
 from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from fairway_constructs.azurerm.resource_group_template_deployment import (
+    ResourceGroupTemplateDeployment,
+)
 from fairway_constructs.bindings.attributes import ObjectAttribute
-from fairway_constructs.cdk import Resource
+from fairway_constructs.cdk import Resource, surroundings
 
 if TYPE_CHECKING:
-    from fairway_constructs.cdk import Construct
+    from collections.abc import Mapping, Sequence
+
+    from fairway_constructs.cdk import Construct, ITerraformDependable
 
 
 class TerraformData(Resource):
@@ -24,7 +29,7 @@ class TerraformData(Resource):
     PROVIDER = None
     output = ObjectAttribute()
 
-    def __init__(self, scope: Construct, id: str, *, input: object) -> None:  # noqa: A002
+    def __init__(self, scope: Construct, id: str, *, input: object) -> None:
         super().__init__(scope, id, {"input": input})
 
 
@@ -57,3 +62,40 @@ def md5_of(text: str) -> str:
         for index, part in enumerate(REFERENCE.split(text))
     )
     return f'${{md5(join("", [{", ".join(parts)}]))}}'
+
+
+SCHEMAS = "https://schema.management.azure.com"
+
+
+def deploy_template(
+    scope: Construct,
+    id: str,
+    name: str,
+    resource: Mapping[str, object],
+    values: Mapping[str, object],
+    *,
+    outputs: Mapping[str, object] | None = None,
+    depends_on: Sequence[ITerraformDependable] = (),
+) -> ResourceGroupTemplateDeployment:
+    """Deploys an ARM template of one resource; `values` are its parameters: texts, or mappings."""
+    place = surroundings(scope).placed[1]
+    kinds = {key: "object" if isinstance(it, dict) else "string" for key, it in values.items()}
+    template: dict[str, Any] = {
+        "$schema": f"{SCHEMAS}/schemas/2019-04-01/deploymentTemplate.json#",
+        "contentVersion": "1.0.0.0",
+        "parameters": {key: {"type": kind} for key, kind in kinds.items()},
+        "resources": [resource],
+    }
+    if outputs:
+        template["outputs"] = outputs
+    return ResourceGroupTemplateDeployment(
+        scope,
+        id,
+        name=place.deployment_name(name),
+        resource_group_name=place.resource_group,
+        deployment_mode="Incremental",
+        template_content=json.dumps(template, sort_keys=True),
+        parameters_content=json.dumps({key: {"value": each} for key, each in values.items()}),
+        tags=place.tags,
+        depends_on=depends_on,
+    )

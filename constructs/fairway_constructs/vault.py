@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from fairway_constructs.arguments import checked
 from fairway_constructs.azurerm.key_vault import KeyVault, NetworkAcls
-from fairway_constructs.azurerm.resource_group_template_deployment import (
-    ResourceGroupTemplateDeployment,
-)
 from fairway_constructs.identity import Identity
 from fairway_constructs.network_access import public_ranges
 from fairway_constructs.protection import delete_lock, kept
 from fairway_constructs.scope import client_config, place_of, unique_name
 from fairway_constructs.service import Service
+from fairway_constructs.terraform_data import deploy_template
 from fairway_core.resource_ids import parts_of
 
 if TYPE_CHECKING:
@@ -29,7 +26,7 @@ if TYPE_CHECKING:
 
 def key_vault(
     scope: Construct,
-    id: str,  # noqa: A002
+    id: str,
     *,
     kind: str,
     kept_days: int,
@@ -137,7 +134,7 @@ class Vault(IVault):
     def __init__(
         self,
         scope: Construct,
-        id: str = "vault",  # noqa: A002
+        id: str = "vault",
         *,
         sku: Literal["standard", "premium"] = "standard",
         allowed: Sequence[IPv4Network | str] = (),
@@ -161,7 +158,7 @@ class Vault(IVault):
         delete_lock(self, id="vault", on=self.vault, lock=lock)
 
     @classmethod
-    def from_id(cls, scope: Construct, id: str, vault_id: str) -> IVault:  # noqa: A002
+    def from_id(cls, scope: Construct, id: str, vault_id: str) -> IVault:
         """Returns an existing vault: nothing is created, and its network rules stay."""
         found = IVault(scope, id)
         found.id = vault_id
@@ -185,39 +182,22 @@ class Vault(IVault):
         on the keys nor access to the vault's network. Azure creates it once and never again, so
         that no later deployment can replace it.
         """
-        deployment = ResourceGroupTemplateDeployment(
+        rotate = {"trigger": {"timeAfterCreate": _ROTATED_AFTER}, "action": {"type": "rotate"}}
+        deployment = deploy_template(
             self,
             f"{name}-key-deployment",
-            name=self.place.deployment_name(f"key-{name}"),
-            resource_group_name=self.place.resource_group,
-            deployment_mode="Incremental",
-            template_content=json.dumps(_key_template(self._key_type), sort_keys=True),
-            parameters_content=json.dumps(
-                {"vault": {"value": self.vault.name}, "key": {"value": name}}
-            ),
-            tags=self.place.tags,
-        )
-        return Key(url=f"{self.url}keys/{name}", id=f"{self.id}/keys/{name}", ready=deployment)
-
-
-def _key_template(key_type: str) -> dict[str, object]:
-    """Returns an ARM template of one key; `vault` and `key` are its parameters."""
-    rotate = {"trigger": {"timeAfterCreate": _ROTATED_AFTER}, "action": {"type": "rotate"}}
-    return {
-        "$schema": "https://schema.management.azure.com/schemas/2019-04-01/deploymentTemplate.json#",
-        "contentVersion": "1.0.0.0",
-        "parameters": {"vault": {"type": "string"}, "key": {"type": "string"}},
-        "resources": [
+            f"key-{name}",
             {
                 "type": "Microsoft.KeyVault/vaults/keys",
                 "apiVersion": _KEY_API,
                 "name": "[format('{0}/{1}', parameters('vault'), parameters('key'))]",
                 "properties": {
-                    "kty": key_type,
+                    "kty": self._key_type,
                     "keySize": _KEY_BITS,
                     "keyOps": ["wrapKey", "unwrapKey"],
                     "rotationPolicy": {"lifetimeActions": [rotate]},
                 },
-            }
-        ],
-    }
+            },
+            {"vault": self.vault.name, "key": name},
+        )
+        return Key(url=f"{self.url}keys/{name}", id=f"{self.id}/keys/{name}", ready=deployment)

@@ -6,17 +6,14 @@ daylight saving time. It is deployed as a template, as one unit with its trigger
 
 from __future__ import annotations
 
-import json
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from fairway_constructs.azurerm.resource_group_template_deployment import (
-    ResourceGroupTemplateDeployment,
-)
 from fairway_constructs.azurerm.user_assigned_identity import UserAssignedIdentity
 from fairway_constructs.cdk import Component
 from fairway_constructs.identity import give_role, own_role
 from fairway_constructs.scope import subscription_of
+from fairway_constructs.terraform_data import SCHEMAS, deploy_template
 from fairway_core.catalog.limits import windows_time_zone
 from fairway_core.environment.schedule import minutes
 
@@ -40,7 +37,7 @@ _ACTIONS = tuple(
 # Logic App polls them with its own identity, and reports a failure if it may not.
 _OPERATIONS = "Microsoft.Compute/locations/operations/read"
 _COMPUTE_API = "2024-07-01"
-_WORKFLOW_API = "2019-05-01"
+_WORKFLOWS, _WORKFLOW_API = "Microsoft.Logic/workflows", "2019-05-01"
 # A recurrence without a start runs once when it is deployed, and ignores its time zone. With a
 # start in the past, in the zone's time if it has no Z, it waits for the next time of its
 # schedule. A constant, so that no plan differs from the one before.
@@ -48,7 +45,6 @@ _WORKFLOW_API = "2019-05-01"
 _BEGUN = "2026-01-01T00:00:00"
 # A VM is busy for minutes while extensions or updates are installed; its size may be sold out.
 _TRIES, _PAUSE_MINUTES = 6, 5
-_SCHEMAS = "https://schema.management.azure.com"
 
 
 class WorkingHours(Component):
@@ -62,7 +58,7 @@ class WorkingHours(Component):
     def __init__(
         self,
         scope: Construct,
-        id: str = "working-hours",  # noqa: A002
+        id: str = "working-hours",
         *,
         clusters: Mapping[str, tuple[Schedule, MachinesId]],
         alerts: Alerts | None = None,
@@ -101,6 +97,7 @@ class WorkingHours(Component):
         machines: str,
         rights: Sequence[RoleAssignment],
     ) -> None:
+        """Deploys a Logic App that makes Azure start or deallocate the machines once a day."""
         place = self.place
         values = {
             "name": place.name("logic_app_workflow", cluster, what),
@@ -109,15 +106,29 @@ class WorkingHours(Component):
             "machines": machines,
             "identity": self._identity.id,
         }
-        deployment = ResourceGroupTemplateDeployment(
+        deployment = deploy_template(
             self,
             f"schedule-{cluster}-{what}",
-            name=place.deployment_name(f"schedule-{cluster}-{what}"),
-            resource_group_name=place.resource_group,
-            deployment_mode="Incremental",
-            template_content=json.dumps(_template(what, time, schedule), sort_keys=True),
-            parameters_content=json.dumps({key: {"value": each} for key, each in values.items()}),
-            tags=place.tags,
+            f"schedule-{cluster}-{what}",
+            {
+                "type": _WORKFLOWS,
+                "apiVersion": _WORKFLOW_API,
+                "name": "[parameters('name')]",
+                "location": "[parameters('location')]",
+                "tags": "[parameters('tags')]",
+                "identity": {
+                    "type": "UserAssigned",
+                    "userAssignedIdentities": {"[parameters('identity')]": {}},
+                },
+                "properties": {"state": "Enabled", "definition": _workflow(what, time, schedule)},
+            },
+            values,
+            outputs={
+                "id": {
+                    "type": "string",
+                    "value": f"[resourceId('{_WORKFLOWS}', parameters('name'))]",
+                }
+            },
             depends_on=rights,
         )
         if self._alerts is not None:
@@ -129,45 +140,11 @@ class WorkingHours(Component):
         return own_role(self, f"{name}-role", name, description=description, actions=actions)
 
 
-def _template(what: str, time: str, schedule: Schedule) -> dict[str, Any]:
-    """Returns an ARM template of one Logic App that makes Azure start or deallocate once a day.
-
-    Its output is the id of the Logic App.
-    """
-    names = ("name", "location", "machines", "identity")
-    parameters = {name: {"type": "string"} for name in names} | {"tags": {"type": "object"}}
-    return {
-        "$schema": f"{_SCHEMAS}/schemas/2019-04-01/deploymentTemplate.json#",
-        "contentVersion": "1.0.0.0",
-        "parameters": parameters,
-        "resources": [
-            {
-                "type": "Microsoft.Logic/workflows",
-                "apiVersion": _WORKFLOW_API,
-                "name": "[parameters('name')]",
-                "location": "[parameters('location')]",
-                "tags": "[parameters('tags')]",
-                "identity": {
-                    "type": "UserAssigned",
-                    "userAssignedIdentities": {"[parameters('identity')]": {}},
-                },
-                "properties": {"state": "Enabled", "definition": _workflow(what, time, schedule)},
-            }
-        ],
-        "outputs": {
-            "id": {
-                "type": "string",
-                "value": "[resourceId('Microsoft.Logic/workflows', parameters('name'))]",
-            }
-        },
-    }
-
-
 def _workflow(what: str, time: str, schedule: Schedule) -> dict[str, Any]:
     action = {"stop": "deallocate", "start": "start"}[what]
     hour, minute = divmod(minutes(time), 60)
     return {
-        "$schema": f"{_SCHEMAS}/providers/Microsoft.Logic/schemas/2016-06-01/"
+        "$schema": f"{SCHEMAS}/providers/Microsoft.Logic/schemas/2016-06-01/"
         "workflowdefinition.json#",
         "contentVersion": "1.0.0.0",
         "triggers": {
@@ -197,10 +174,21 @@ def _until_done(action: str) -> dict[str, Any]:
     with another operation in progress is refused with 409, which a Logic App does not retry by
     itself. https://learn.microsoft.com/azure/logic-apps/error-exception-handling
     """
+    request = {
+        "method": "POST",
+        # The resource manager of the cloud that it is deployed to, which ends in a slash.
+        "uri": "[concat(environment().resourceManager, "
+        f"substring(parameters('machines'), 1), '/{action}?api-version={_COMPUTE_API}')]",
+        "authentication": {
+            "type": "ManagedServiceIdentity",
+            "identity": "[parameters('identity')]",
+            "audience": "[environment().resourceManager]",
+        },
+    }
     done: dict[str, Any] = {"name": "done", "value": True}
     wait = {"interval": {"count": _PAUSE_MINUTES, "unit": "Minute"}}
     tries = {
-        action: {"type": "Http", "inputs": _request(action), "runAfter": {}},
+        action: {"type": "Http", "inputs": request, "runAfter": {}},
         "note": {"type": "SetVariable", "inputs": done, "runAfter": {action: ["Succeeded"]}},
         "pause": {"type": "Wait", "inputs": wait, "runAfter": {action: ["Failed", "TimedOut"]}},
     }
@@ -233,22 +221,6 @@ def _until_done(action: str) -> dict[str, Any]:
     }
 
 
-def _request(action: str) -> dict[str, Any]:
-    """Returns the call to Azure that starts the action, with the Logic App's own identity."""
-    path = f"/{action}?api-version={_COMPUTE_API}"
-    return {
-        "method": "POST",
-        # The resource manager of the cloud that it is deployed to, which ends in a slash.
-        "uri": "[concat(environment().resourceManager, "
-        f"substring(parameters('machines'), 1), '{path}')]",
-        "authentication": {
-            "type": "ManagedServiceIdentity",
-            "identity": "[parameters('identity')]",
-            "audience": "[environment().resourceManager]",
-        },
-    }
-
-
 class IdleStop(Component):
     """A role by which the identity of nodes may stop clusters, given by name with the resource id
     of the VM or scale set, and nothing else there.
@@ -260,7 +232,7 @@ class IdleStop(Component):
     def __init__(
         self,
         scope: Construct,
-        id: str = "idle-stop",  # noqa: A002
+        id: str = "idle-stop",
         *,
         principal_id: ObjectId,
         clusters: Mapping[str, MachinesId],

@@ -140,22 +140,15 @@ def synthesize_state(environment: Environment, *, project: Path, outdir: Path) -
 
 
 def _as_hcl(draft: Path, files: Mapping[str, Path]) -> dict[str, Path]:
-    """Converts each stack from JSON to HCL, and changes cdktf's manifest accordingly.
+    """Converts each stack from JSON to HCL, and changes cdktf's manifest accordingly."""
+    from fairway_constructs.hcl import write_hcl
 
-    The metadata that cdktf's command line needs of a stack goes to a file beside it.
-    """
-    from fairway_constructs.hcl import to_hcl
-
-    found = {name: file.with_name("cdk.tf") for name, file in files.items()}
-    for name, file in files.items():
-        document = json.loads(file.read_text(encoding="utf-8"))
-        found[name].write_text(to_hcl(document), encoding="utf-8")
-        asked = {section: document[section] for section in ("//", "terraform")}
-        file.with_name(_METADATA).write_text(json.dumps(asked, indent=1), encoding="utf-8")
+    for file in files.values():
+        write_hcl(json.loads(file.read_text(encoding="utf-8")), file.parent)
     manifest = draft / "manifest.json"
     text = manifest.read_text(encoding="utf-8")
     manifest.write_text(text.replace("cdk.tf.json", "cdk.tf"), encoding="utf-8")
-    return found
+    return {name: file.with_name("cdk.tf") for name, file in files.items()}
 
 
 def _publish(file: Path, draft: Path, outdir: Path) -> Path:

@@ -1,4 +1,5 @@
-"""Boot data of an environment's machines, measured before anything is synthesized.
+"""Boot data of an environment's machines, with the accounts of its users, measured before anything
+is synthesized.
 
 It is rendered as the stacks render it, with placeholders for the values that only Terraform knows:
 so `fairway check` finds the errors of `fairway synth` without cdktf. Modules that only Slurm needs
@@ -12,25 +13,25 @@ from functools import partial
 from ipaddress import IPv4Network
 from typing import TYPE_CHECKING
 
-from fairway_constructs.cloud_init import export_path, nfs_mount
-from fairway_constructs.cloud_init.mounts import MachineProxy, machine_proxy
-from fairway_constructs.cloud_init.people import accounts_extension
+from fairway_constructs.cloud_init import export_path
+from fairway_constructs.cloud_init.mounts import MachineProxy, machine_proxy, nfs_mount
+from fairway_constructs.cloud_init.people import Accounts, accounts_extension
 from fairway_constructs.network_access import SubnetRef
 from fairway_constructs.nodes import NodeSpec, cloud_init_of
 from fairway_core.catalog import vm_size
 from fairway_core.environment import Cluster, SlurmNodes
-from fairway_core.environment.filesystems import scheduler_mounts
+from fairway_core.environment.filesystems import homes, scheduler_mounts, shared_queue
 from fairway_core.findings import UserError
-from fairway_stacks.people import accounts_of, queue_of, signed_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from fairway_constructs.cloud_init import Mount
+    from fairway_constructs.cloud_init.mounts import Mount
     from fairway_constructs.cloud_init.slurm import SlurmNode
     from fairway_constructs.slurm.configuration import SlurmPartition
     from fairway_core.documents import Document
     from fairway_core.environment import Environment
+    from fairway_core.environment.filesystems import SharedQueue
     from fairway_core.findings import Finding
     from fairway_core.yaml_text import DataPath
 
@@ -154,9 +155,8 @@ def slurm_partitions(clusters: Mapping[str, SlurmNodes]) -> dict[str, SlurmParti
 def _scheduler(
     environment: Environment, proxy: MachineProxy | None
 ) -> Iterator[tuple[DataPath, Callable[[], object]]]:
-    from fairway_constructs.cloud_init.slurm import scheduler_cloud_init, scheduler_settings
-    from fairway_constructs.slurm.configuration import slurm_cluster
-    from fairway_core.slurm.rendering import share_commands
+    from fairway_constructs.cloud_init.slurm import scheduler_cloud_init
+    from fairway_constructs.slurm.configuration import slurm_cluster, with_shares
 
     spec = environment.scheduler
     assert spec is not None
@@ -171,27 +171,22 @@ def _scheduler(
         address=_UNKNOWN,
         several_users=accounts is not None,
     )
-    settings = scheduler_settings(
-        # The id of a scale set, as in `SlurmResources`, is this and two names.
-        scale_sets={n: (_UNKNOWN * 5 + n, one.node_range.min) for n, one in partitions.items()},
-        client_id=_UNKNOWN,
-        vault=_UNKNOWN,
-        idle=int(spec.idle),
-    )
     yield (
         ("clusters",),
         partial(
             scheduler_cloud_init,
             cluster,
-            settings=settings,
+            # The id of a scale set, as in `SlurmResources`, is this and two names.
+            scale_sets={name: _UNKNOWN * 5 + name for name in partitions},
+            vault=_UNKNOWN,
+            client_id=_UNKNOWN,
             mounts=_mounts(environment, filesystems),
-            host_patterns=["255.255.255.*", *(f"{name}-*" for name in partitions)],
+            addresses="255.255.255.*",
             proxy=proxy,
         ),
     )
     if accounts is not None:
-        shares = share_commands(cluster, [person.name for person in accounts.people])
-        yield ("access", "users"), partial(accounts_extension, replace(accounts, shares=shares))
+        yield ("access", "users"), partial(accounts_extension, with_shares(accounts, cluster))
 
 
 def _slurm_node(
@@ -228,3 +223,58 @@ def _mounts(environment: Environment, names: Sequence[str]) -> list[Mount]:
         )
         found.append(replace(mount, type=spec.mount_type, source=spec.source or mount.source))
     return found
+
+
+def accounts_of(
+    environment: Environment,
+    mounts: Sequence[str] = (),
+    *,
+    fenced: bool = False,
+    queue: SharedQueue | None = None,
+    containers: bool = False,
+) -> Accounts | None:
+    """Returns the accounts on a machine with these file systems, or None if all users share one.
+
+    `fenced` is for machines whose identity may read Slurm's key; users' runs wait in `queue`;
+    `containers` is for nodes. An empty list differs from None: a machine locks the users who are no
+    longer in it.
+    """
+    if "users" not in environment.access.model_fields_set:
+        return None
+    people = [person for person in environment.access.users if person.keys]
+    return Accounts(
+        people=people,
+        homes=homes(environment.filesystems, environment.clusters, mounts),
+        fenced=fenced,
+        queue=queue,
+        containers=containers,
+        signed_in=[person.name for person in environment.access.users if person.entra],
+    )
+
+
+def queue_of(environment: Environment, name: str) -> SharedQueue | None:
+    """Returns the queue of users' runs for a cluster's nodes, or None if all share one account or a
+    scheduler has its own queue."""
+    cluster = environment.clusters[name]
+    if cluster.engine != "ssh" or "users" not in environment.access.model_fields_set:
+        return None
+    return shared_queue(environment.filesystems, name, cluster)
+
+
+def folders_of(environment: Environment, mounts: Sequence[str] | None) -> dict[str, str] | None:
+    """Returns each user's own folder for runs on machines with these file systems; "" for `mounts`
+    None, as on a pool, where users have none. Returns None if all share one account."""
+    folder = ""
+    if mounts is not None:
+        folder = homes(environment.filesystems, environment.clusters, mounts).folder
+    found = {}
+    for each in environment.access.users:
+        # Entra ID creates the homes of the users who sign in with it.
+        own = "~" if each.entra else f"{folder}/{each.name}"
+        found[each.name] = folder and f"{own}/fairway"
+    return found or None
+
+
+def signed_in(environment: Environment) -> dict[str, bool]:
+    """Returns the users who sign in with Entra ID, by object id, and whether they may use sudo."""
+    return {each.entra: each.admin for each in environment.access.users if each.entra}

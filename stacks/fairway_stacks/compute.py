@@ -15,14 +15,10 @@ from fairway_core.catalog import vm_size
 from fairway_core.environment import BatchCluster, KubernetesNodes
 from fairway_core.fields import Reach
 from fairway_core.target import Gateway, Target
-from fairway_stacks.boot_data import node_spec
-from fairway_stacks.people import folders_of
+from fairway_stacks.boot_data import folders_of, node_spec
 from fairway_stacks.stack import RoleStack
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from fairway_constructs.cloud_init import Mount
     from fairway_constructs.network import INetwork
     from fairway_core.environment import Cluster, Environment, Schedule, SlurmNodes
     from fairway_stacks.data import DataStack
@@ -155,8 +151,27 @@ class ComputeStack(RoleStack):
         return slurm
 
     def _cluster(self, name: str, spec: Cluster | SlurmNodes, network: INetwork) -> Target:
+        """Returns the target of a scale set, or of a VM if the cluster is exactly one node."""
         mounts = self._data.mounts(spec.mounts)
-        cluster = self._nodes(name, spec, network, mounts)
+        nodes = node_spec(
+            self._environment,
+            name,
+            spec,
+            subnet=network.subnets["compute"],
+            identity_id=self._identity_id,
+            mounts=mounts,
+        )
+        cluster: az.GpuCluster | az.SingleVm
+        if spec.engine == "slurm":
+            assert self._slurm is not None, "an environment with partitions has a scheduler"
+            cluster = self._slurm.partition(name, nodes)
+        elif spec.nodes == 1:
+            reserved = replace(nodes, capacity_reservation_group_id=spec.capacity_reservation)
+            cluster = az.SingleVm(self, name, **vars(reserved))
+        else:
+            cluster = az.GpuCluster(
+                self, name, nodes=spec.nodes, repair=spec.repair, **nodes.of_scale_set()
+            )
         if spec.engine == "ssh" and spec.schedule:
             self._scheduled[name] = (spec.schedule, cluster.id)
         if spec.engine == "ssh" and spec.idle:
@@ -169,32 +184,13 @@ class ComputeStack(RoleStack):
         users = folders_of(self._environment, spec.mounts)
         return self._target(place, gateway=self._gateway(cluster.main_host), users=users)
 
-    def _nodes(
-        self, name: str, spec: Cluster | SlurmNodes, network: INetwork, mounts: Sequence[Mount]
-    ) -> az.GpuCluster | az.SingleVm:
-        """Returns a scale set, or a VM if the cluster is exactly one node."""
-        nodes = node_spec(
-            self._environment,
-            name,
-            spec,
-            subnet=network.subnets["compute"],
-            identity_id=self._identity_id,
-            mounts=mounts,
-        )
-        if spec.engine == "slurm":
-            assert self._slurm is not None, "an environment with partitions has a scheduler"
-            return self._slurm.partition(name, nodes)
-        if spec.nodes == 1:
-            reserved = replace(nodes, capacity_reservation_group_id=spec.capacity_reservation)
-            return az.SingleVm(self, name, **vars(reserved))
-        return az.GpuCluster(
-            self, name, nodes=spec.nodes, repair=spec.repair, **nodes.of_scale_set()
-        )
-
     def _pool(self, name: str, spec: BatchCluster, network: INetwork, other_host: str) -> Target:
         account = self._data.batch
         assert account is not None, "an environment with pools has an account"
-        mounts = self._data.mounts(spec.mounts)
+        mounts, registry = self._data.mounts(spec.mounts), self._data.registry
+        containers = az.Containers(
+            images=spec.pulled_images, registries=[registry.login_server] if registry else []
+        )
         pool = az.BatchPool(
             self,
             name,
@@ -212,19 +208,10 @@ class ComputeStack(RoleStack):
             autoscale=spec.autoscaling,
             resized_by_hand=spec.resized_by_hand,
             mounts=mounts,
-            containers=self._containers(spec),
+            containers=containers if spec.runs_containers else None,
         )
         users = folders_of(self._environment, None)
         return self._target(pool, gateway=self._gateway(other_host), users=users)
-
-    def _containers(self, spec: BatchCluster) -> az.Containers | None:
-        """Returns the container settings of a pool, with the environment's registry, or None."""
-        if not spec.runs_containers:
-            return None
-        registry = self._data.registry
-        return az.Containers(
-            images=spec.pulled_images, registries=[registry.login_server] if registry else []
-        )
 
 
 def _reach(environment: Environment, network: INetwork) -> Reach | None:

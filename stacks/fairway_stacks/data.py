@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from fairway_constructs.azurerm.private_endpoint import PrivateEndpoint
-    from fairway_constructs.cloud_init import Mount
+    from fairway_constructs.cloud_init.mounts import Mount
     from fairway_constructs.network import INetwork
     from fairway_constructs.registry import IRegistry
     from fairway_constructs.storage import IStorage
@@ -71,20 +71,16 @@ class DataStack(RoleStack):
         self.monitoring = self._monitoring()
         if environment.budget:
             self._budget(environment.budget)
-        az.Output(
-            self,
+        self.publish(
             "filesystem_throughput_mbps",
-            value={name: each.throughput_mbps for name, each in self.filesystems.items()},
-            description="Maximum throughput of each file system in MB/s "
+            {name: each.throughput_mbps for name, each in self.filesystems.items()},
+            "Maximum throughput of each file system in MB/s "
             "(lowest of disk, VM and network limits)",
-            static_id=True,
         )
-        az.Output(
-            self,
+        self.publish(
             "filesystem_limited_by",
-            value={name: each.limited_by for name, each in self.filesystems.items()},
-            description="Bottleneck of each file system",
-            static_id=True,
+            {name: each.limited_by for name, each in self.filesystems.items()},
+            "Bottleneck of each file system",
         )
 
     def mounts(self, names: Iterable[str]) -> list[Mount]:
@@ -100,38 +96,35 @@ class DataStack(RoleStack):
         return nodes
 
     def _storage(self) -> IStorage:
-        spec = self._environment.storage
-        storage = (
-            az.Storage.from_id(self, "storage", spec.existing, containers=list(spec.containers))
-            if spec.existing
-            else self._made_storage()
-        )
-        self._storage_endpoints = self._connect(storage) if spec.has_endpoint else []
-        return storage
-
-    def _made_storage(self) -> az.Storage:
         environment, network = self._environment, self._network
         spec = environment.storage
-        return az.Storage(
-            self,
-            containers=list(spec.containers),
-            replication=spec.replication,
-            account=spec.account,
-            # Without an endpoint of its own the network gets access by its subnet.
-            subnet_ids=[] if network.endpoints else self._readers_of_blobs(),
-            allowed=environment.access.allowed,
-            expire_days={
-                name: container.expire
-                for name, container in spec.containers.items()
-                if container.expire
-            },
-            customer_managed_key=(
-                self.vault.customer_managed_key("storage")
-                if self.vault and spec.customer_managed_key
-                else None
-            ),
-            account_keys=spec.account_keys,
-        )
+        storage: IStorage
+        if spec.existing:
+            names = list(spec.containers)
+            storage = az.Storage.from_id(self, "storage", spec.existing, containers=names)
+        else:
+            storage = az.Storage(
+                self,
+                containers=list(spec.containers),
+                replication=spec.replication,
+                account=spec.account,
+                # Without an endpoint of its own the network gets access by its subnet.
+                subnet_ids=[] if network.endpoints else self._readers_of_blobs(),
+                allowed=environment.access.allowed,
+                expire_days={
+                    name: container.expire
+                    for name, container in spec.containers.items()
+                    if container.expire
+                },
+                customer_managed_key=(
+                    self.vault.customer_managed_key("storage")
+                    if self.vault and spec.customer_managed_key
+                    else None
+                ),
+                account_keys=spec.account_keys,
+            )
+        self._storage_endpoints = self._connect(storage) if spec.has_endpoint else []
+        return storage
 
     def _readers_of_blobs(self) -> list[str]:
         """Returns the subnets with access to Blob storage: of nodes, and of importing systems."""
@@ -164,13 +157,7 @@ class DataStack(RoleStack):
             egress_address=self._egress_address(),
         )
         self._connect(vault)
-        az.Output(
-            self,
-            "vault_url",
-            value=vault.url,
-            description="Key vault with the secrets of jobs",
-            static_id=True,
-        )
+        self.publish("vault_url", vault.url, "Key vault with the secrets of jobs")
         return vault
 
     def _registry(self) -> IRegistry:
@@ -190,12 +177,10 @@ class DataStack(RoleStack):
         )
         if spec.sku == "Premium":
             self._connect(registry)
-        az.Output(
-            self,
+        self.publish(
             "registry_login_server",
-            value=registry.login_server,
-            description="Registry to push images to; their names start with it",
-            static_id=True,
+            registry.login_server,
+            "Registry to push images to; their names start with it",
         )
         return registry
 
@@ -219,8 +204,7 @@ class DataStack(RoleStack):
         environment, found = self._environment, []
         if not environment.storage.existing or environment.storage.private_endpoint:
             found.append(self.storage.host)
-        if self._watched_registry():
-            assert self.registry is not None
+        if isinstance(self.registry, az.Registry):
             found += [self.registry.login_server, ".data.azurecr.io"]
         if self.vault or self.slurm:
             found.append(".vault.azure.net")
@@ -259,10 +243,6 @@ class DataStack(RoleStack):
         if servers:
             alerts.file_servers_full(export_path(""))
         return monitoring
-
-    def _watched_registry(self) -> az.Registry | None:
-        """Returns the registry if it is new: an existing one is monitored by its owner."""
-        return self.registry if isinstance(self.registry, az.Registry) else None
 
     def _budget(self, spec: BudgetSpec) -> None:
         environment = self._environment

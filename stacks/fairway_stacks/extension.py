@@ -23,7 +23,7 @@ from fairway_core.project import Project
 from fairway_core.project_folder import find_project, from_home
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from fairway_stacks.compute import ComputeStack
     from fairway_stacks.data import DataStack
@@ -71,11 +71,13 @@ def extend(file: Path, network: NetworkStack, data: DataStack, compute: ComputeS
         with faults_of(file):
             exec(compile(file.read_bytes(), str(file), "exec"), vars(module))  # noqa: S102
             function: Any = vars(module).get(_FUNCTION)
-            if not _takes(function, stacks):
+            try:
+                signature(function).bind(**stacks)
+            except TypeError:
                 message = f"{file.name} has no function `{_FUNCTION}` that takes the stacks"
                 hint = f"write: def {_FUNCTION}({', '.join(stacks)}):"
                 found = Finding("no-extension", message, hint, location=_definition(file))
-                raise UserError([found])
+                raise UserError([found]) from None
             function(**stacks)
     finally:
         sys.path[:] = path
@@ -85,14 +87,6 @@ def extend(file: Path, network: NetworkStack, data: DataStack, compute: ComputeS
         message = f"`{_FUNCTION}` makes the stack `{others[0]}`, which nothing would deploy"
         hint = "make resources in the stacks that it is given"
         raise UserError([Finding("own-stack", message, hint, location=_definition(file))])
-
-
-def _takes(function: Any, stacks: Mapping[str, object]) -> bool:
-    try:
-        signature(function).bind(**stacks)
-    except TypeError:
-        return False
-    return True
 
 
 @contextmanager

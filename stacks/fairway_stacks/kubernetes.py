@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fairway_constructs.alerts import Alerts
+import fairway_constructs as az
 from fairway_constructs.azurerm.federated_identity_credential import FederatedIdentityCredential
-from fairway_constructs.cdk import Output
-from fairway_constructs.kubernetes.cluster import KubernetesCluster
-from fairway_constructs.kubernetes.configuration import KubernetesConfiguration
-from fairway_constructs.kubernetes.node_pool import KubernetesNodePool
 from fairway_core.environment import Kubernetes
 from fairway_core.environment.access import researchers_of
 from fairway_core.environment.network import Firewall
@@ -22,12 +18,12 @@ from fairway_stacks.stack import referred_to
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from fairway_constructs.cloud_init import Mount
-    from fairway_constructs.environment_stack import EnvironmentStack
+    from fairway_constructs.cloud_init.mounts import Mount
     from fairway_constructs.network import INetwork
     from fairway_core.environment import Environment, KubernetesNodes
     from fairway_core.target import Target
     from fairway_stacks.data import DataStack
+    from fairway_stacks.stack import RoleStack
 
 # The Kubernetes service account of jobs' pods, which Azure accepts as the identity of nodes.
 _ACCOUNT = "fairway-task"
@@ -38,37 +34,45 @@ class AksResources:
     """The AKS cluster of an environment, and a node pool for each cluster with that engine."""
 
     def __init__(
-        self, stack: EnvironmentStack, environment: Environment, network: INetwork, data: DataStack
+        self, stack: RoleStack, environment: Environment, network: INetwork, data: DataStack
     ) -> None:
         self._stack, self._environment, self._data = stack, environment, data
         self._spec = environment.orchestrator or Kubernetes()
         self._subnet = network.subnets[environment.network.kubernetes_role]
         self.cluster = self._cluster(network)
-        self._trust_tasks()
+        assert data.identity is not None, "an environment with node pools has one"
+        # Pods of jobs may access what nodes of other engines do, without a key.
+        FederatedIdentityCredential(
+            stack,
+            "kubernetes-tasks",
+            name=f"{self._spec.namespace}-{_ACCOUNT}",
+            user_assigned_identity_id=data.identity.id,
+            issuer=self.cluster.issuer,
+            subject=f"system:serviceaccount:{self._spec.namespace}:{_ACCOUNT}",
+            audience=[_AUDIENCE],
+        )
         if data.monitoring is not None:
             data.monitoring.watch_kubernetes(stack, cluster_id=self.cluster.id)
             self.cluster.diagnostic_settings(data.monitoring)
         for person in researchers_of(environment.access.researchers):
             self.cluster.let_in(person, namespace=self._spec.namespace)
-        Output(
-            stack,
+        stack.publish(
             "kubernetes_cluster",
-            value={
+            {
                 "name": self.cluster.name,
                 "resource_group": self.cluster.resource_group,
                 # Not `credentials`: a review hides values with that name.
                 "command": credentials(self.cluster.name, self.cluster.resource_group),
             },
-            description="AKS cluster, and the command that gets its credentials",
-            static_id=True,
+            "AKS cluster, and the command that gets its credentials",
         )
 
-    def _cluster(self, network: INetwork) -> KubernetesCluster:
+    def _cluster(self, network: INetwork) -> az.KubernetesCluster:
         environment, monitoring, spec = self._environment, self._data.monitoring, self._spec
         assert self._data.kubernetes is not None, "an environment with node pools has one"
         # The routes of an existing network are unknown; its owner writes them.
         routes = environment.network.existing or isinstance(environment.network.egress, Firewall)
-        return KubernetesCluster(
+        return az.KubernetesCluster(
             self._stack,
             subnet=self._subnet,
             kubelet=self._data.kubernetes.kubelet,
@@ -89,52 +93,33 @@ class AksResources:
             spot=any(pool.spot for pool in environment.node_pools.values()),
         )
 
-    def _trust_tasks(self) -> None:
-        """Lets pods of jobs access what nodes of other engines do, without a key."""
-        identity = self._data.identity
-        assert identity is not None, "an environment with node pools has one"
-        FederatedIdentityCredential(
-            self._stack,
-            "kubernetes-tasks",
-            name=f"{self._spec.namespace}-{_ACCOUNT}",
-            user_assigned_identity_id=identity.id,
-            issuer=self.cluster.issuer,
-            subject=f"system:serviceaccount:{self._spec.namespace}:{_ACCOUNT}",
-            audience=[_AUDIENCE],
-        )
-
     def configure(self, targets: Sequence[Target]) -> None:
         """Deploys the objects that jobs on these targets need into the cluster, by Flux."""
         foundation, identity, spec = self._data.kubernetes, self._data.identity, self._spec
         assert foundation is not None, "an environment with node pools has one"
         assert identity is not None, "an environment with node pools has one"
         mounted = {mount for pool in self._environment.node_pools.values() for mount in pool.mounts}
-        texts = manifests(
-            targets,
-            [self._volume(name) for name in self._environment.filesystems if name in mounted],
-            spec,
-            client_id=identity.client_id,
-        )
+        volumes = []
+        for name, section in self._environment.filesystems.items():
+            if name in mounted:
+                mount = self._data.filesystems[name].mount
+                kind = {"type": mount.type, "source": mount.source, "options": mount.options}
+                volumes.append(Volume(name=name, gib=section.size_gib, **kind))
+        texts = manifests(targets, volumes, spec, client_id=identity.client_id)
         if self._data.monitoring is not None and health.objects(targets):
-            alerts = Alerts(self._stack, "alerts-of-kubernetes", monitoring=self._data.monitoring)
+            alerts = az.Alerts(
+                self._stack, "alerts-of-kubernetes", monitoring=self._data.monitoring
+            )
             alerts.nodes_broken()
-        KubernetesConfiguration(
+        az.KubernetesConfiguration(
             self._stack, cluster=self.cluster, container=foundation.container, manifests=texts
         )
 
-    def _volume(self, name: str) -> Volume:
-        mount = self._data.filesystems[name].mount
-        return Volume(
-            name=name,
-            type=mount.type,
-            source=mount.source,
-            options=mount.options,
-            gib=self._environment.filesystems[name].size_gib,
-        )
-
-    def pool(self, name: str, spec: KubernetesNodes, mounts: Sequence[Mount]) -> KubernetesNodePool:
+    def pool(
+        self, name: str, spec: KubernetesNodes, mounts: Sequence[Mount]
+    ) -> az.KubernetesNodePool:
         """Creates the node pool of a cluster."""
-        return KubernetesNodePool(
+        return az.KubernetesNodePool(
             self._stack,
             name,
             cluster=self.cluster,

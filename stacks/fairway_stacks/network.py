@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import fairway_constructs as az
 from fairway_core.environment.filesystems import optional_roles, speaks_nfs_3
-from fairway_stacks.people import accounts_of
+from fairway_stacks.boot_data import accounts_of
 from fairway_stacks.stack import RoleStack
 
 if TYPE_CHECKING:
     from fairway_constructs.network import INetwork
-    from fairway_core.environment import Environment, Existing
+    from fairway_core.environment import Environment
     from fairway_stacks.stack import Project
 
 
@@ -20,33 +20,29 @@ class NetworkStack(RoleStack):
 
     def __init__(self, project: Project, environment: Environment) -> None:
         super().__init__(project, environment, "network")
-        existing = environment.network.existing
-        self.network = (
-            self._existing(environment, existing) if existing else self._made(environment)
-        )
-        self.gateway = self._gateway(environment)
-
-    def _gateway(self, environment: Environment) -> az.Gateway | None:
-        """Creates the VM through which storage and Batch are reached; it outlives the clusters."""
-        size = environment.access.gateway_size
-        if size is None:
-            return None
-        subnets = self.network.subnets
-        return az.Gateway(
-            self,
-            size=size,
-            subnet=subnets["management" if "management" in subnets else "compute"],
-            accounts=accounts_of(environment),
-        )
-
-    def _existing(self, environment: Environment, spec: Existing) -> INetwork:
-        return az.Network.from_subnets(
-            self,
-            "network",
-            {role: (each.id, each.range) for role, each in spec.subnets.by_role.items()},
-            private_endpoints=environment.network.private_endpoints,
-            dns=environment.network.dns,
-        )
+        spec = environment.network
+        self.network: INetwork
+        if spec.existing:
+            subnets = spec.existing.subnets.by_role.items()
+            self.network = az.Network.from_subnets(
+                self,
+                "network",
+                {role: (each.id, each.range) for role, each in subnets},
+                private_endpoints=spec.private_endpoints,
+                dns=spec.dns,
+            )
+        else:
+            self.network = self._made(environment)
+        # Storage and Batch are reached through it; it outlives the clusters.
+        self.gateway = None
+        if environment.access.gateway_size is not None:
+            role = "management" if "management" in self.network.subnets else "compute"
+            self.gateway = az.Gateway(
+                self,
+                size=environment.access.gateway_size,
+                subnet=self.network.subnets[role],
+                accounts=accounts_of(environment),
+            )
 
     def _made(self, environment: Environment) -> INetwork:
         spec, access = environment.network, environment.access
@@ -65,20 +61,6 @@ class NetworkStack(RoleStack):
             pods=environment.orchestrator.pod_range if environment.orchestrator else None,
             web=environment.web.allowed if environment.web else (),
         )
-        if spec.peerings:
-            self._peer(environment, network)
-        if network.bastion:
-            az.Output(
-                self,
-                "bastion_host",
-                value={"id": network.bastion.id, "name": network.bastion.host.name},
-                description="Bastion host for `az network bastion ssh`",
-                static_id=True,
-            )
-        return network
-
-    def _peer(self, environment: Environment, network: az.Network) -> None:
-        spec = environment.network
         for name, peering in spec.peerings.items():
             az.Peering(
                 self,
@@ -89,3 +71,10 @@ class NetworkStack(RoleStack):
                 gateway=peering.gateway,
                 forwarded=not isinstance(spec.egress, str),
             )
+        if network.bastion:
+            self.publish(
+                "bastion_host",
+                {"id": network.bastion.id, "name": network.bastion.host.name},
+                "Bastion host for `az network bastion ssh`",
+            )
+        return network

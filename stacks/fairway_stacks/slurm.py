@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING
 
-from fairway_constructs.cdk import Output
-from fairway_constructs.cloud_init.slurm import SlurmNode
+import fairway_constructs as az
 from fairway_constructs.cloud_init.web import CALLBACK, WebPage
-from fairway_constructs.gpu_cluster import GpuCluster
 from fairway_constructs.researchers import serve_page
 from fairway_constructs.scope import id_in_group
 from fairway_constructs.slurm.configuration import node_facts
-from fairway_constructs.slurm.scheduler import SlurmLoginNode, SlurmScheduler, let_scale
+from fairway_constructs.slurm.scheduler import let_scale
 from fairway_core.environment.filesystems import homes, scheduler_mounts
 from fairway_core.slurm import Qos
-from fairway_stacks.boot_data import partitions_of, slurm_partitions
-from fairway_stacks.people import accounts_of
+from fairway_stacks.boot_data import accounts_of, partitions_of, slurm_partitions
 from fairway_stacks.stack import referred_to
 
 if TYPE_CHECKING:
-    from fairway_constructs.environment_stack import EnvironmentStack
     from fairway_constructs.identity import Identity
     from fairway_constructs.network import INetwork
     from fairway_constructs.nodes import NodeSpec
@@ -29,6 +24,7 @@ if TYPE_CHECKING:
     from fairway_core.environment import Environment
     from fairway_core.target import Target
     from fairway_stacks.data import DataStack
+    from fairway_stacks.stack import RoleStack
 
 _SCALE_SETS = "Microsoft.Compute/virtualMachineScaleSets"
 # The engines whose targets the page can reach: by a user's account, and by its identity.
@@ -43,7 +39,7 @@ class SlurmResources:
     """
 
     def __init__(
-        self, stack: EnvironmentStack, environment: Environment, network: INetwork, data: DataStack
+        self, stack: RoleStack, environment: Environment, network: INetwork, data: DataStack
     ) -> None:
         spec, foundation = environment.scheduler, data.slurm
         assert spec is not None, "an environment with partitions has a scheduler"
@@ -59,7 +55,7 @@ class SlurmResources:
         filesystems = list(scheduler_mounts(environment.filesystems, environment.clusters))
         mounts = data.mounts(filesystems)
         accounts = accounts_of(environment, filesystems, fenced=True)
-        self.scheduler = SlurmScheduler(
+        self.scheduler = az.SlurmScheduler(
             stack,
             size=spec.scheduler_size,
             idle=spec.idle,
@@ -68,7 +64,13 @@ class SlurmResources:
             account_shares=spec.accounts,
             qos={name: Qos(**dict(each)) for name, each in spec.qos.items()},
             partitions=slurm_partitions(self._partitions),
-            scale_sets=self._ids(),
+            # These are created after the scheduler.
+            scale_sets={
+                name: id_in_group(
+                    stack, _SCALE_SETS, stack.place.name("linux_virtual_machine_scale_set", name)
+                )
+                for name in self._partitions
+            },
             foundation=foundation,
             subnet=self._subnet,
             mounts=mounts,
@@ -76,7 +78,7 @@ class SlurmResources:
             accounts=accounts.without_login() if accounts and spec.login else accounts,
         )
         self.login = [
-            SlurmLoginNode(
+            az.SlurmLoginNode(
                 stack,
                 f"slurm-login-{number}",
                 size=size,
@@ -116,26 +118,24 @@ class SlurmResources:
             targets=[each for each in targets if each.engine in _SERVED],
         )
         serve_page(self._stack, spec, virtual_machine_id=node.id)
-        Output(
-            self._stack,
+        self._stack.publish(
             "web",
-            value={"url": web.url, "address": node.address, "redirect_uri": f"{web.url}{CALLBACK}"},
-            description="Web page: DNS target, and redirect URI for the app registration",
-            static_id=True,
+            {"url": web.url, "address": node.address, "redirect_uri": f"{web.url}{CALLBACK}"},
+            "Web page: DNS target, and redirect URI for the app registration",
         )
 
-    def partition(self, name: str, nodes: NodeSpec) -> GpuCluster:
+    def partition(self, name: str, nodes: NodeSpec) -> az.GpuCluster:
         """Creates the scale set of a partition, without instances: the scheduler creates those.
 
         `nodes` are the same as of any cluster of the environment, except for their identity.
         """
-        cluster = GpuCluster(
+        cluster = az.GpuCluster(
             self._stack,
             name,
             **replace(nodes, identity_id=self._foundation.nodes.id).of_scale_set(),
             nodes=0,
             resized=True,
-            slurm=SlurmNode(
+            slurm=az.SlurmNode(
                 partition=name,
                 scheduler=self.scheduler.address,
                 vault=self._foundation.vault_url,
@@ -161,10 +161,3 @@ class SlurmResources:
             images=referred_to(self._partitions, "image_id"),
             placements=referred_to(self._partitions, "proximity_placement_group"),
         )
-
-    def _ids(self) -> dict[str, str]:
-        """Returns the future id of each scale set, which is created after the scheduler."""
-        name_of = partial(self._stack.place.name, "linux_virtual_machine_scale_set")
-        return {
-            name: id_in_group(self._stack, _SCALE_SETS, name_of(name)) for name in self._partitions
-        }

@@ -2,27 +2,16 @@
 
 import sys
 
+import fairway_constructs as az
 from fairway_constructs.azurerm.data_client_config import DataClientConfig
 from fairway_constructs.azurerm.provider import AzurermProvider
 from fairway_constructs.azurerm.resource_group import ResourceGroup
 from fairway_constructs.azurerm.user_assigned_identity import UserAssignedIdentity
-from fairway_constructs.cdk import (
-    App,
-    Aspect,
-    Aspects,
-    Backend,
-    Construct,
-    Fn,
-    IConstruct,
-    Lifecycle,
-    Output,
-    Stack,
-)
-from fairway_constructs.tags import Tags
+from fairway_constructs.cdk import Backend, Fn, IConstruct
 from fairway_constructs.terraform_data import TerraformData
 
 
-class Look(Aspect):
+class Look(az.Aspect):
     """An aspect that records the paths of visited nodes."""
 
     def __init__(self) -> None:
@@ -35,11 +24,11 @@ class Look(Aspect):
 
 def main(folder: str) -> None:
     """Synthesizes into `folder`, twice."""
-    app = App(outdir=folder)
-    first = Construct(app, "first")
-    network, compute = Stack(first, "network"), Stack(app, "compute")
-    Tags.of(first).add("owner", "me")
-    Aspects.of(app).add(look := Look())
+    app = az.App(outdir=folder)
+    first = az.Construct(app, "first")
+    network, compute = az.Stack(first, "network"), az.Stack(app, "compute")
+    az.Tags.of(first).add("owner", "me")
+    az.Aspects.of(app).add(look := Look())
     for stack in (network, compute):
         Backend(stack, "local", {"path": f"/state/{stack.node.id}.tfstate"})
         AzurermProvider(stack)
@@ -56,9 +45,9 @@ def main(folder: str) -> None:
         tags=group.tags,
         provider=other,
         depends_on=[marker],
-        lifecycle=Lifecycle(prevent_destroy=True, replace_triggered_by=[marker]),
+        lifecycle=az.Lifecycle(prevent_destroy=True, replace_triggered_by=[marker]),
     )
-    Output(compute, "published", value={"id": identity.id, "tags": group.tags}, static_id=True)
+    az.Output(compute, "published", value={"id": identity.id, "tags": group.tags}, static_id=True)
     app.synth()
     seen = sorted(look.seen)
     assert {"first/network/group", "compute/identity"} <= set(seen)

@@ -9,12 +9,8 @@ from typing import Any, get_args
 
 import pytest
 
-from fairway_constructs.batch_account import AutoStorage, BatchAccount, BatchUserSubscription
-from fairway_constructs.batch_pool import BatchPool, Containers
-from fairway_constructs.cdk import Stack
-from fairway_constructs.cloud_init import Mount, nfs_mount
-from fairway_constructs.network_access import SubnetRef
-from fairway_constructs.placement import Placement
+import fairway_constructs as az
+from fairway_constructs.cloud_init.mounts import nfs_mount
 from fairway_core.autoscale import Autoscale, ScenarioName, check_formula
 from fairway_core.catalog import image, vm_size, vm_sizes
 from fairway_core.environment.batch import pool_image
@@ -28,13 +24,13 @@ VPN = IPv4Network("10.0.0.0/8")
 
 
 def _account(synthesize: Synthesize, **arguments: Any) -> dict[str, Any]:
-    document = synthesize(lambda stack: BatchAccount(stack, **arguments))
+    document = synthesize(lambda stack: az.BatchAccount(stack, **arguments))
     account: dict[str, Any] = document["resource"]["azurerm_batch_account"]["batch"]
     return account
 
 
 def test_batch_account_is_closed_to_the_public_network_by_default(
-    synthesize: Synthesize, place: Placement
+    synthesize: Synthesize, place: az.Placement
 ) -> None:
     account = _account(synthesize)
     assert account["allowed_authentication_modes"] == ["AAD"]
@@ -65,7 +61,7 @@ def test_batch_account_admits_allowed_ranges_and_egress_address_of_nodes(
 
 
 def test_batch_account_uses_auto_storage_without_a_key(synthesize: Synthesize) -> None:
-    storage = AutoStorage(storage_account="/st", account_identity="/id/a", node_identity="/id/n")
+    storage = az.AutoStorage(storage_account="/st", account_identity="/id/a", node_identity="/id/n")
     account = _account(partial(synthesize, protect=False), auto_storage=storage)
     assert account["storage_account_authentication_mode"] == "BatchAccountManagedIdentity"
     assert account["storage_account_id"] == "/st"
@@ -77,9 +73,9 @@ def test_batch_account_uses_auto_storage_without_a_key(synthesize: Synthesize) -
 def test_batch_account_in_user_subscription_mode_needs_roles_and_closed_vault(
     synthesize: Synthesize,
 ) -> None:
-    def build(stack: Stack) -> None:
-        first = BatchUserSubscription(stack, service_principal=PRINCIPAL)
-        BatchAccount(stack, user_subscription=first)
+    def build(stack: az.Stack) -> None:
+        first = az.BatchUserSubscription(stack, service_principal=PRINCIPAL)
+        az.BatchAccount(stack, user_subscription=first)
 
     own: dict[str, Any] = synthesize(build)["resource"]
     account = own["azurerm_batch_account"]["batch"]
@@ -121,7 +117,7 @@ WITH_INFINIBAND = {
 def _resources(synthesize: Synthesize, *, own: bool = False, **arguments: Any) -> dict[str, Any]:
     size = vm_size(arguments.pop("size", A100))
     values: dict[str, Any] = {
-        "subnet": SubnetRef("/subnets/compute", IPv4Network("10.40.0.0/17")),
+        "subnet": az.SubnetRef("/subnets/compute", IPv4Network("10.40.0.0/17")),
         "identity_id": "/identities/nodes",
         "size": size,
         "image": arguments.pop("image", None) or pool_image(size),
@@ -130,10 +126,10 @@ def _resources(synthesize: Synthesize, *, own: bool = False, **arguments: Any) -
         **arguments,
     }
 
-    def build(stack: Stack) -> BatchPool:
-        first = BatchUserSubscription(stack, service_principal=PRINCIPAL) if own else None
-        account = BatchAccount(stack, user_subscription=first)
-        return BatchPool(stack, "spot", account=account, **values)
+    def build(stack: az.Stack) -> az.BatchPool:
+        first = az.BatchUserSubscription(stack, service_principal=PRINCIPAL) if own else None
+        account = az.BatchAccount(stack, user_subscription=first)
+        return az.BatchPool(stack, "spot", account=account, **values)
 
     resources: dict[str, Any] = synthesize(build)["resource"]
     return resources
@@ -147,7 +143,7 @@ def _pool(synthesize: Synthesize, **arguments: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("size", WITH_INFINIBAND.values())
 def test_batch_pool_on_sizes_with_infiniband_allows_multi_node_jobs(
-    synthesize: Synthesize, place: Placement, size: str
+    synthesize: Synthesize, place: az.Placement, size: str
 ) -> None:
     pool = _pool(synthesize, size=size)
     assert pool["inter_node_communication"] == "Enabled"
@@ -215,7 +211,7 @@ def test_batch_pool_is_replaced_when_unsent_settings_change(synthesize: Synthesi
     for arguments in (
         {"size": CPU},
         {"size": CPU, "mpi": False},
-        {"size": CPU, "containers": Containers(images=["ubuntu"])},
+        {"size": CPU, "containers": az.Containers(images=["ubuntu"])},
     ):
         resources = _resources(synthesize, **arguments)
         pool = resources["azurerm_batch_pool"]["cluster-spot"]
@@ -251,14 +247,14 @@ def test_batch_pool_start_task_runs_as_root_and_must_succeed(synthesize: Synthes
     assert "vers=4.1,proto=tcp,rsize=262144" in script
     assert "ssh-ed25519" not in script
     # A start task that mounts blobs names the identity.
-    blobs = Mount(name="sets", type="blobs", options="ro", source="a.b/sets", path="/sets")
+    blobs = az.Mount(name="sets", type="blobs", options="ro", source="a.b/sets", path="/sets")
     script = _script(_pool(synthesize, mounts=[MOUNT, blobs])["start_task"])
     assert "blobs ro a.b/sets /sets squashed" in script
     assert re.search("/etc/fairway/identity .*\n/identities/nodes\n", script)
 
 
 def test_batch_pool_pulls_containers_with_node_identity(synthesize: Synthesize) -> None:
-    containers = Containers(images=["team.azurecr.io/train:3"], registries=["team.azurecr.io"])
+    containers = az.Containers(images=["team.azurecr.io/train:3"], registries=["team.azurecr.io"])
     pool = _pool(synthesize, containers=containers)
     identity = {"user_assigned_identity_id": "/identities/nodes"}
     nobody = dict.fromkeys(("user_name", "password"), "${null}")

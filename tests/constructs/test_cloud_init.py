@@ -16,16 +16,14 @@ from ruamel.yaml import YAML
 
 from fairway_constructs.cloud_init import (
     LONGEST_CUSTOM_DATA,
-    Mount,
     custom_data,
-    nfs_mount,
     nfs_server_cloud_init,
     node_cloud_init,
     script,
     server_cloud_init,
     shared_folder,
 )
-from fairway_constructs.cloud_init.mounts import MachineProxy, machine_proxy
+from fairway_constructs.cloud_init.mounts import MachineProxy, Mount, machine_proxy, nfs_mount
 from fairway_constructs.cloud_init.start_task import start_task_script
 from fairway_core.environment import Proxy
 from fairway_core.slurm import MICROSOFT, cloud_programs

@@ -19,51 +19,39 @@ from programs import finished
 from tests.constructs.bindings.validator import validate
 
 import fairway_constructs
+import fairway_constructs as az
 from fairway_constructs.azurerm.data_subscription import DataSubscription
 from fairway_constructs.azurerm.key_vault import NetworkAcls
 from fairway_constructs.azurerm.provider import AzurermProvider
 from fairway_constructs.azurerm.resource_group import ResourceGroup
 from fairway_constructs.azurerm.subnet import Subnet
-from fairway_constructs.cdk import App, Aspect, Aspects, Component, Construct, Resource, Stack
-from fairway_constructs.egress import NatEgress
-from fairway_constructs.environment_stack import EnvironmentStack
-from fairway_constructs.file_system import FileSystem
-from fairway_constructs.identity import Identity
-from fairway_constructs.netapp import NetApp
-from fairway_constructs.network import Network
-from fairway_constructs.network_access import SubnetRef
-from fairway_constructs.peering import Peering
-from fairway_constructs.placement import Placement
 from fairway_constructs.scope import place_in_group
-from fairway_constructs.storage import Storage
-from fairway_constructs.tags import Tags
-from fairway_constructs.vault import Vault
 from fairway_core.findings import UserError
 
-Synthesize = Callable[[Callable[[Stack], object]], dict[str, Any]]
+Synthesize = Callable[[Callable[[az.Stack], object]], dict[str, Any]]
 
 ONE, TWO = IPv4Network("10.40.0.0/16"), IPv4Network("10.41.0.0/16")
-SUBNET = SubnetRef("subnet-id", ONE)
+SUBNET = az.SubnetRef("subnet-id", ONE)
 
 
-def _two_networks(scope: Construct) -> tuple[Network, Network]:
+def _two_networks(scope: az.Construct) -> tuple[az.Network, az.Network]:
     """Returns two networks in groups whose environment names differ, as Azure names contain
     them."""
     found = []
     for environment, space in (("one", ONE), ("two", TWO)):
-        group = Construct(scope, environment)
+        group = az.Construct(scope, environment)
         place_in_group(group, environment=environment, location="westeurope", zone=2)
-        found.append(Network(group, address_space=space))
+        found.append(az.Network(group, address_space=space))
     return found[0], found[1]
 
 
 @pytest.fixture
-def by_path(tmp_path: Path) -> Callable[[Callable[[Stack], object]], dict[str, Any]]:
+def by_path(tmp_path: Path) -> Callable[[Callable[[az.Stack], object]], dict[str, Any]]:
     """Builds in a new stack without short addresses and returns its Terraform."""
 
-    def by_path(build: Callable[[Stack], object]) -> dict[str, Any]:
-        app = App(outdir=str(tmp_path / "by-path"))
-        build(EnvironmentStack(app, "lab", location="westeurope", zone=2))
+    def by_path(build: Callable[[az.Stack], object]) -> dict[str, Any]:
+        app = az.App(outdir=str(tmp_path / "by-path"))
+        build(az.EnvironmentStack(app, "lab", location="westeurope", zone=2))
         app.synth()
         file = tmp_path / "by-path" / "stacks" / "lab" / "cdk.tf.json"
         document: dict[str, Any] = json.loads(file.read_text())
@@ -88,18 +76,18 @@ def test_components_two_networks_fit_in_one_stack(by_path: Synthesize) -> None:
 
 
 def test_components_in_several_groups_each_have_own_shared_resources(by_path: Synthesize) -> None:
-    def lab(scope: Construct, environment: str) -> None:
+    def lab(scope: az.Construct, environment: str) -> None:
         place_in_group(scope, environment=environment, location="westeurope", zone=2)
-        network = Network(scope, address_space=ONE, private_endpoints=True)
-        storage = Storage(scope, containers=["datasets"])
+        network = az.Network(scope, address_space=ONE, private_endpoints=True)
+        storage = az.Storage(scope, containers=["datasets"])
         for name in ("data", "more"):
-            NetApp(scope, name, path="/data", tib=4, subnet=SUBNET, clients=[SUBNET.range])
+            az.NetApp(scope, name, path="/data", tib=4, subnet=SUBNET, clients=[SUBNET.range])
         assert network.endpoints
         network.endpoints.connect(scope, "storage", service="blob", resource_id=storage.id)
 
-    def build(stack: Stack) -> None:
-        lab(Construct(stack, "one"), "one")
-        lab(Construct(Construct(stack, "outer"), "two"), "two")
+    def build(stack: az.Stack) -> None:
+        lab(az.Construct(stack, "one"), "one")
+        lab(az.Construct(az.Construct(stack, "outer"), "two"), "two")
 
     found = by_path(build)["resource"]
     for type_ in (
@@ -118,14 +106,14 @@ def test_components_in_several_groups_each_have_own_shared_resources(by_path: Sy
 
 def test_components_without_resource_group_are_refused_with_hint() -> None:
     with pytest.raises(UserError, match="lab/network has no resource group to go to") as caught:
-        Network(Stack(App(), "lab"), address_space=ONE)
+        az.Network(az.Stack(az.App(), "lab"), address_space=ONE)
     assert "make the stack an `EnvironmentStack`" in caught.value.findings[0].hint
 
 
 def test_components_short_addresses_equal_ids_at_any_depth(synthesize: Synthesize) -> None:
-    def build(stack: Stack) -> None:
-        Network(Construct(stack, "lab"), address_space=ONE)
-        Identity(stack, "compute")
+    def build(stack: az.Stack) -> None:
+        az.Network(az.Construct(stack, "lab"), address_space=ONE)
+        az.Identity(stack, "compute")
 
     found = synthesize(build)["resource"]
     assert "compute" in found["azurerm_subnet"]
@@ -134,8 +122,10 @@ def test_components_short_addresses_equal_ids_at_any_depth(synthesize: Synthesiz
     assert path == "lab-test/lab/network/vnet"
 
 
-def test_components_with_duplicate_address_are_refused(stack: Stack, place: Placement) -> None:
-    Network(stack, address_space=ONE)
+def test_components_with_duplicate_address_are_refused(
+    stack: az.Stack, place: az.Placement
+) -> None:
+    az.Network(stack, address_space=ONE)
     ResourceGroup(stack, "vnet", name="other", location=place.location)
     finding = refused(
         lambda: Subnet(
@@ -152,10 +142,10 @@ def test_components_with_duplicate_address_are_refused(stack: Stack, place: Plac
     )
 
 
-def test_components_with_duplicate_id_are_refused_with_path_and_hint(stack: Stack) -> None:
+def test_components_with_duplicate_id_are_refused_with_path_and_hint(stack: az.Stack) -> None:
     """jsii's own error would name neither the path nor a remedy."""
-    network = Network(stack, address_space=ONE)
-    finding = refused(lambda: Network(stack, address_space=TWO))
+    network = az.Network(stack, address_space=ONE)
+    finding = refused(lambda: az.Network(stack, address_space=TWO))
     assert finding.message == "there is a `network` in lab-test already"
     assert finding.hint == "give one of the two another id or name"
     with pytest.raises(UserError, match="there is a `nat` in lab-test/network/egress already"):
@@ -168,9 +158,9 @@ def test_components_peerings_of_two_networks_may_share_a_name(by_path: Synthesiz
         "/Microsoft.Network/virtualNetworks/hub"
     )
 
-    def build(stack: Stack) -> None:
+    def build(stack: az.Stack) -> None:
         for network in _two_networks(stack):
-            Peering(network, "hub", network=network, remote_id=remote)
+            az.Peering(network, "hub", network=network, remote_id=remote)
 
     found = by_path(build)
     aliases = [one["alias"] for one in found["provider"]["azurerm"] if "alias" in one]
@@ -184,21 +174,24 @@ def test_components_peerings_of_two_networks_may_share_a_name(by_path: Synthesiz
 def test_aspect_visits_constructs_and_their_resources(synthesize: Synthesize) -> None:
     seen = []
 
-    class CostCentre(Aspect):
+    class CostCentre(az.Aspect):
         def visit(self, node: Any) -> None:
             seen.append(node)
-            if isinstance(node, Resource) and node.TYPE == "azurerm_virtual_network":
+            if isinstance(node, az.Resource) and node.TYPE == "azurerm_virtual_network":
                 node.tags = {**node.tags_input, "cost-centre": "4711"}
 
-    def build(stack: Stack) -> None:
-        Tags.of(stack).add("team", "vision")
-        Network(stack, address_space=ONE)
-        Aspects.of(stack).add(CostCentre())
+    def build(stack: az.Stack) -> None:
+        az.Tags.of(stack).add("team", "vision")
+        az.Network(stack, address_space=ONE)
+        az.Aspects.of(stack).add(CostCentre())
 
     found = synthesize(build)["resource"]
     tags = found["azurerm_virtual_network"]["vnet"]["tags"]
     assert (tags["cost-centre"], tags["owner"]) == ("4711", "me")
-    assert [type(each) for each in seen if isinstance(each, Component)] == [Network, NatEgress]
+    assert [type(each) for each in seen if isinstance(each, az.Component)] == [
+        az.Network,
+        az.NatEgress,
+    ]
     tagged = {
         type_: one["tags"].get("team")
         for type_, instances in found.items()
@@ -217,22 +210,22 @@ def test_aspect_visits_constructs_and_their_resources(synthesize: Synthesize) ->
 def test_aspect_error_ends_the_synthesis(
     synthesize: Synthesize, error: Exception, raised: type[Exception]
 ) -> None:
-    class Refusal(Aspect):
+    class Refusal(az.Aspect):
         def visit(self, node: Any) -> None:
-            if isinstance(node, Stack):
+            if isinstance(node, az.Stack):
                 raise error
 
     with pytest.raises(raised, match=r"far away|AssertionError"):
-        synthesize(lambda stack: Aspects.of(stack).add(Refusal()))
+        synthesize(lambda stack: az.Aspects.of(stack).add(Refusal()))
 
 
 def test_component_attribute_assignment_is_rendered_or_refused(synthesize: Synthesize) -> None:
-    def build(stack: Stack) -> None:
+    def build(stack: az.Stack) -> None:
         group = ResourceGroup(stack, "group", name="a", location="westeurope", tags={"a": "b"})
         group.tags = {"c": "d"}
         group.name = "other"
         group.managed_by = None
-        vault = Vault(stack).vault
+        vault = az.Vault(stack).vault
         vault.network_acls = NetworkAcls(default_action="Allow", bypass="None")
         with pytest.raises(UserError, match="`id` of azurerm_resource_group is Azure's to say"):
             group.id = "/subscriptions/…"
@@ -246,7 +239,7 @@ def test_component_attribute_assignment_is_rendered_or_refused(synthesize: Synth
 def test_provider_attribute_assignment_is_rendered_or_refused(synthesize: Synthesize) -> None:
     own = "22222222-2222-2222-2222-222222222222"
 
-    def build(stack: Stack) -> None:
+    def build(stack: az.Stack) -> None:
         hub: Any = AzurermProvider(stack, "hub", alias="hub", use_cli=True)
         hub.subscription_id = own
         hub.use_cli = None
@@ -264,12 +257,12 @@ def test_component_dependency_waits_for_all_resources_of_a_construct(
 ) -> None:
     """A single resource waits too, as do resources in a plain construct of a program."""
 
-    def build(stack: Stack) -> None:
-        network = Network(stack, address_space=ONE)
-        Vault(stack).node.add_dependency(network)
-        own = Construct(stack, "own-things")
+    def build(stack: az.Stack) -> None:
+        network = az.Network(stack, address_space=ONE)
+        az.Vault(stack).node.add_dependency(network)
+        own = az.Construct(stack, "own-things")
         own.node.add_dependency(DataSubscription(stack, "own"))
-        storage = Storage(own, containers=["datasets"])
+        storage = az.Storage(own, containers=["datasets"])
         storage.containers["datasets"].node.add_dependency(network.virtual_network)
 
     found = synthesize(build)["resource"]
@@ -285,9 +278,9 @@ def test_component_dependency_waits_for_all_resources_of_a_construct(
 
 
 def test_component_dependency_on_another_stack_is_refused() -> None:
-    app = App()
-    one, two = (EnvironmentStack(app, each, location="westeurope") for each in ("one", "two"))
-    Vault(two).node.add_dependency(Network(one, address_space=ONE))
+    app = az.App()
+    one, two = (az.EnvironmentStack(app, each, location="westeurope") for each in ("one", "two"))
+    az.Vault(two).node.add_dependency(az.Network(one, address_space=ONE))
     with pytest.raises(UserError, match=r"two cannot wait for azurerm_.* of another stack"):
         app.synth()
 
@@ -295,13 +288,13 @@ def test_component_dependency_on_another_stack_is_refused() -> None:
 def own_classes() -> Iterator[type]:
     """Yields classes of our modules, except generated ones, that are created in a scope."""
     for found in pkgutil.walk_packages(fairway_constructs.__path__, "fairway_constructs."):
-        if found.name.split(".")[1] in ("azurerm", "bindings", "cdk", "tags", "terraform_data"):
+        if found.name.split(".")[1] in ("azurerm", "bindings", "cdk", "scope", "terraform_data"):
             continue
         for value in vars(importlib.import_module(found.name)).values():
             own = inspect.isclass(value) and value.__module__ == found.name
             # In a dataclass, `scope` is a field: the scope of a role assignment.
             made = own and "scope" in inspect.signature(value.__init__).parameters
-            made = made and not issubclass(value, Stack)
+            made = made and not issubclass(value, az.Stack)
             if made and not is_dataclass(value) and not value.__name__.startswith("_"):
                 yield value
 
@@ -310,7 +303,7 @@ def test_components_are_all_constructs_and_exported() -> None:
     found = list(own_classes())
     assert len(found) > 20
     for each in found:
-        assert issubclass(each, Component), each
+        assert issubclass(each, az.Component), each
         assert getattr(fairway_constructs, each.__name__) is each
 
 
@@ -361,7 +354,7 @@ def test_components_argument_types_are_exported() -> None:
 def test_components_are_all_named_in_the_documentation(repository: Path) -> None:
     text = (repository / "docs" / "python.md").read_text(encoding="utf-8")
     # Kinds of file systems are documented on their comparison page and in the reference.
-    named = (each for each in own_classes() if FileSystem not in each.__bases__)
+    named = (each for each in own_classes() if az.FileSystem not in each.__bases__)
     assert [each.__name__ for each in named if f"`{each.__name__}`" not in text] == []
 
 
@@ -408,7 +401,7 @@ def test_components_exported_names_all_exist() -> None:
     for name in fairway_constructs.__all__:
         exported = getattr(fairway_constructs, name)
         assert exported is not None
-        if inspect.isclass(exported) and issubclass(exported, Component):
+        if inspect.isclass(exported) and issubclass(exported, az.Component):
             own = list(inspect.signature(exported.__init__).parameters)[1:]
             assert list(inspect.signature(exported).parameters) == own
     assert dir(fairway_constructs) == sorted(fairway_constructs.__all__)

@@ -7,16 +7,7 @@ from typing import Any
 
 import pytest
 
-from fairway_constructs.azure_files import AzureFiles
-from fairway_constructs.cdk import Stack
-from fairway_constructs.file_system import Blobfuse
-from fairway_constructs.lustre import BlobImport, Lustre
-from fairway_constructs.netapp import NetApp
-from fairway_constructs.network import Network
-from fairway_constructs.network_access import SubnetRef
-from fairway_constructs.nfs_server import NfsServer
-from fairway_constructs.registry import Registry
-from fairway_constructs.storage import Storage
+import fairway_constructs as az
 from fairway_core.environment import Backup, Disks
 from fairway_core.findings import UserError
 
@@ -30,10 +21,10 @@ ACCOUNT = f"{GROUP}/Microsoft.Storage/storageAccounts/hub"
 SUBNET_ID = f"{GROUP}/Microsoft.Network/virtualNetworks/hub/subnets/nodes"
 PRINCIPAL = "11111111-2222-3333-4444-555555555555"
 COMPUTE = IPv4Network("10.40.0.0/17")
-SUBNET = SubnetRef("/s", COMPUTE, nodes=(COMPUTE,))
+SUBNET = az.SubnetRef("/s", COMPUTE, nodes=(COMPUTE,))
 
 
-def _resources(synthesize: Synthesize, build: Callable[[Stack], object]) -> dict[str, Any]:
+def _resources(synthesize: Synthesize, build: Callable[[az.Stack], object]) -> dict[str, Any]:
     resources: dict[str, Any] = synthesize(build)["resource"]
     return resources
 
@@ -48,10 +39,12 @@ class TestAzureFiles:
     def test_azure_files_account_is_reachable_from_its_subnets_only(
         self, synthesize: Synthesize, subnet_ids: list[str]
     ) -> None:
-        made: list[AzureFiles] = []
+        made: list[az.AzureFiles] = []
 
-        def build(stack: Stack) -> None:
-            files = (AzureFiles(stack, n, subnet_ids=subnet_ids, **FILES) for n in ("home", "data"))
+        def build(stack: az.Stack) -> None:
+            files = (
+                az.AzureFiles(stack, n, subnet_ids=subnet_ids, **FILES) for n in ("home", "data")
+            )
             made.extend(files)
 
         resources = _resources(synthesize, build)
@@ -78,7 +71,7 @@ class TestNetApp:
         self, synthesize: Synthesize, more: Any, qos: str, mibps: int | None
     ) -> None:
         spec = {**NETAPP, **more}
-        resources = _resources(synthesize, lambda s: NetApp(s, "data", subnet=SUBNET, **spec))
+        resources = _resources(synthesize, lambda s: az.NetApp(s, "data", subnet=SUBNET, **spec))
         volume = resources["azurerm_netapp_volume"]["netapp-data-volume"]
         (rule,) = volume["export_policy_rule"]
         assert (rule["allowed_clients"], rule["protocol"]) == (["10.40.0.0/17"], ["NFSv4.1"])
@@ -96,11 +89,11 @@ def test_lustre_has_requested_size_and_imports_blobs_after_grants(
     synthesize: Synthesize, imports: bool
 ) -> None:
     given = {"account_id": ACCOUNT, "container_id": "/container"}
-    blobs = BlobImport(**given, service_principal=PRINCIPAL) if imports else None
-    made: list[Lustre] = []
+    blobs = az.BlobImport(**given, service_principal=PRINCIPAL) if imports else None
+    made: list[az.Lustre] = []
 
-    def build(stack: Stack) -> None:
-        made.append(Lustre(stack, "fast", subnet=SUBNET, blob_import=blobs, **LUSTRE))
+    def build(stack: az.Stack) -> None:
+        made.append(az.Lustre(stack, "fast", subnet=SUBNET, blob_import=blobs, **LUSTRE))
 
     resources = _resources(synthesize, build)
     assert made[0].mount.source.endswith("@tcp0:/lustrefs")
@@ -131,13 +124,13 @@ def test_lustre_has_requested_size_and_imports_blobs_after_grants(
 def test_data_resources_are_protected_from_destruction(
     synthesize: Synthesize, protect: bool
 ) -> None:
-    def build(stack: Stack) -> None:
-        AzureFiles(stack, "a", **FILES)
-        NetApp(stack, "b", subnet=SUBNET, **NETAPP)
-        Lustre(stack, "c", subnet=SUBNET, **LUSTRE)
-        NfsServer(stack, "d", path="/d", backup=Backup(), subnet=SUBNET)
-        Storage(stack, containers=["datasets"])
-        Registry(stack)
+    def build(stack: az.Stack) -> None:
+        az.AzureFiles(stack, "a", **FILES)
+        az.NetApp(stack, "b", subnet=SUBNET, **NETAPP)
+        az.Lustre(stack, "c", subnet=SUBNET, **LUSTRE)
+        az.NfsServer(stack, "d", path="/d", backup=Backup(), subnet=SUBNET)
+        az.Storage(stack, containers=["datasets"])
+        az.Registry(stack)
 
     resources = _resources(partial(synthesize, protect=protect), build)
     holders = {
@@ -165,9 +158,9 @@ def test_nfs_backup_of_servers_starts_after_every_disk_and_outlives_the_vm(
 ) -> None:
     backup = Backup(keep=14, at="01:30")
 
-    def build(stack: Stack) -> None:
+    def build(stack: az.Stack) -> None:
         for name in ("one", "two"):
-            NfsServer(stack, name, path="/d", backup=backup, subnet=SUBNET)
+            az.NfsServer(stack, name, path="/d", backup=backup, subnet=SUBNET)
 
     resources = _resources(synthesize, build)
     # Servers share a vault, but each has its own retention.
@@ -199,7 +192,7 @@ def test_nfs_disks_are_made_with_sku_and_performance_of_their_kind(
     synthesize: Synthesize, disks: dict[str, Any], sku: str, chosen: tuple[Any, Any]
 ) -> None:
     resources = _resources(
-        synthesize, lambda s: NfsServer(s, "d", path="/d", disks=Disks(**disks), subnet=SUBNET)
+        synthesize, lambda s: az.NfsServer(s, "d", path="/d", disks=Disks(**disks), subnet=SUBNET)
     )
     disk = resources["azurerm_managed_disk"]["nfs-d-disk-0"]
     assert disk["storage_account_type"] == sku
@@ -214,7 +207,7 @@ class TestNetwork:
     def _network(self, synthesize: Synthesize, **more: Any) -> dict[str, Any]:
         return _resources(
             synthesize,
-            lambda s: Network(s, address_space=self.SPACE, private_endpoints=True, **more),
+            lambda s: az.Network(s, address_space=self.SPACE, private_endpoints=True, **more),
         )
 
     def test_network_file_system_subnets_move_no_other_and_netapp_has_no_nat(
@@ -263,9 +256,9 @@ class TestNetwork:
 
 
 def test_blobfuse_mounts_an_existing_container_of_the_account(synthesize: Synthesize) -> None:
-    def build(stack: Stack, container: str, *, read_only: bool | None = None) -> None:
-        storage = Storage(stack, containers=["datasets"])
-        blobs = Blobfuse(
+    def build(stack: az.Stack, container: str, *, read_only: bool | None = None) -> None:
+        storage = az.Storage(stack, containers=["datasets"])
+        blobs = az.Blobfuse(
             stack, "sets", path="/sets", storage=storage, container=container, read_only=read_only
         )
         assert blobs.mount.source == f"{storage.host}/datasets"

@@ -11,29 +11,21 @@ from typing import Any
 import pytest
 from programs import executable
 
-from fairway_constructs.alerts import Alerts
-from fairway_constructs.batch_account import BatchAccount
-from fairway_constructs.budget import Budget
-from fairway_constructs.cdk import Stack
-from fairway_constructs.gpu_cluster import GpuCluster
-from fairway_constructs.monitoring import Monitoring
-from fairway_constructs.network_access import SubnetRef
-from fairway_constructs.storage import Storage
-from fairway_constructs.vault import Vault
+import fairway_constructs as az
 from fairway_core.catalog import default_image, vm_size
 
-Synthesize = Callable[[Callable[[Stack], object]], dict[str, Any]]
+Synthesize = Callable[[Callable[[az.Stack], object]], dict[str, Any]]
 
 
-def _monitoring(stack: Stack) -> Monitoring:
-    return Monitoring(stack, emails=["team@example.com", "b.c@example.com"], retention_days=90)
+def _monitoring(stack: az.Stack) -> az.Monitoring:
+    return az.Monitoring(stack, emails=["team@example.com", "b.c@example.com"], retention_days=90)
 
 
 @pytest.fixture(scope="module")
 def everything(synthesize: Synthesize) -> dict[str, Any]:
     """Returns the resources of a stack in which everything is monitored."""
 
-    def build(stack: Stack) -> None:
+    def build(stack: az.Stack) -> None:
         monitoring = _monitoring(stack)
         monitoring.watch(stack, "pair", resource_id="/scale-set")
         existing = (
@@ -41,12 +33,12 @@ def everything(synthesize: Synthesize) -> dict[str, Any]:
             "/providers/Microsoft.Storage/storageAccounts/labdata"
         )
         for service in (
-            Vault(stack),
-            Storage.from_id(stack, "storage", existing, containers=[]),
-            BatchAccount(stack),
+            az.Vault(stack),
+            az.Storage.from_id(stack, "storage", existing, containers=[]),
+            az.BatchAccount(stack),
         ):
             service.diagnostic_settings(monitoring)
-        alerts = Alerts(stack, monitoring=monitoring)
+        alerts = az.Alerts(stack, monitoring=monitoring)
         alerts.batch_account("/batch")
         alerts.file_server_down("data", "/vm")
         alerts.file_servers_full("/srv/fairway/")
@@ -217,11 +209,11 @@ def test_monitoring_adds_agent_to_nodes_and_metrics_timer_to_nvidia_nodes(
     monitored: bool,
 ) -> None:
     sold = vm_size(f"Standard_{size}")
-    subnet = SubnetRef("/subnet", IPv4Network("10.0.0.0/17"))
+    subnet = az.SubnetRef("/subnet", IPv4Network("10.0.0.0/17"))
     spec: dict[str, Any] = {"size": sold, "image": default_image(sold), "subnet": subnet}
 
-    def build(stack: Stack) -> None:
-        GpuCluster(stack, "pair", nodes=2, identity_id="/identity", monitored=monitored, **spec)
+    def build(stack: az.Stack) -> None:
+        az.GpuCluster(stack, "pair", nodes=2, identity_id="/identity", monitored=monitored, **spec)
 
     kind = "azurerm_linux_virtual_machine_scale_set"
     (nodes,) = synthesize(build)["resource"][kind].values()
@@ -240,8 +232,8 @@ def test_monitoring_adds_agent_to_nodes_and_metrics_timer_to_nvidia_nodes(
 
 
 def test_budget_covers_all_resource_groups_from_the_current_month(synthesize: Synthesize) -> None:
-    def build(stack: Stack) -> None:
-        Budget(
+    def build(stack: az.Stack) -> None:
+        az.Budget(
             stack,
             amount=50000,
             alerts=[50, 100],

@@ -6,13 +6,11 @@ from typing import Any
 
 import pytest
 
-from fairway_constructs.cdk import Stack
-from fairway_constructs.network import INetwork, Network
-from fairway_constructs.peering import Peering
+import fairway_constructs as az
 from fairway_core.checks import Asked, check_stack
 from fairway_core.environment import Firewall
 
-Synthesize = Callable[[Callable[[Stack], object]], dict[str, Any]]
+Synthesize = Callable[[Callable[[az.Stack], object]], dict[str, Any]]
 
 SPACE = IPv4Network("10.40.0.0/16")
 ROLES = ("compute", "storage", "management")
@@ -43,7 +41,7 @@ REQUIRED = {
 
 def _network(synthesize: Synthesize, **options: Any) -> dict[str, Any]:
     """Returns the resources of a network with these options."""
-    document = synthesize(lambda stack: Network(stack, address_space=SPACE, **options))
+    document = synthesize(lambda stack: az.Network(stack, address_space=SPACE, **options))
     resources: dict[str, Any] = document["resource"]
     return resources
 
@@ -230,9 +228,9 @@ class TestEgress:
 
 
 def _peered(synthesize: Synthesize, **values: Any) -> dict[str, Any]:
-    def build(stack: Stack) -> None:
-        network = Network(stack, address_space=SPACE)
-        Peering(stack, "hub", network=network, remote_id=HUB, forwarded=True, **values)
+    def build(stack: az.Stack) -> None:
+        network = az.Network(stack, address_space=SPACE)
+        az.Peering(stack, "hub", network=network, remote_id=HUB, forwarded=True, **values)
 
     return synthesize(build)
 
@@ -278,10 +276,10 @@ EXISTING = {
 def test_network_from_existing_subnets_makes_nothing_but_endpoints(
     synthesize: Synthesize, private: bool
 ) -> None:
-    networks: list[INetwork] = []
+    networks: list[az.INetwork] = []
 
-    def build(stack: Stack) -> None:
-        network = Network.from_subnets(stack, "network", EXISTING, private_endpoints=private)
+    def build(stack: az.Stack) -> None:
+        network = az.Network.from_subnets(stack, "network", EXISTING, private_endpoints=private)
         networks.append(network)
         if network.endpoints:
             network.endpoints.connect(stack, "storage", service="blob", resource_id="/account")

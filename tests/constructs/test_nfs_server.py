@@ -11,15 +11,13 @@ from typing import Any
 import pytest
 from programs import finished
 
-from fairway_constructs.cdk import Stack
-from fairway_constructs.network_access import SubnetRef
-from fairway_constructs.nfs_server import NfsServer
+import fairway_constructs as az
 from fairway_core.environment import Disks
 
 Synthesize = Callable[..., dict[str, Any]]
 
 KEY = "ssh-ed25519 AAAA me"
-SUBNET = SubnetRef("/s", IPv4Network("10.41.0.0/24"), nodes=(IPv4Network("10.40.0.0/17"),))
+SUBNET = az.SubnetRef("/s", IPv4Network("10.41.0.0/24"), nodes=(IPv4Network("10.40.0.0/17"),))
 SPEC: dict[str, Any] = {
     "size": "Standard_D64s_v6",
     "path": "/data",
@@ -28,19 +26,19 @@ SPEC: dict[str, Any] = {
 
 
 @pytest.fixture(scope="module")
-def server(synthesize: Synthesize) -> tuple[NfsServer, dict[str, Any]]:
+def server(synthesize: Synthesize) -> tuple[az.NfsServer, dict[str, Any]]:
     """Returns a server and its resources."""
-    made: list[NfsServer] = []
+    made: list[az.NfsServer] = []
 
-    def build(stack: Stack) -> None:
-        made.append(NfsServer(stack, "data", subnet=SUBNET, **SPEC))
+    def build(stack: az.Stack) -> None:
+        made.append(az.NfsServer(stack, "data", subnet=SUBNET, **SPEC))
 
     resources = synthesize(build)["resource"]
     return made[0], resources
 
 
 @pytest.fixture
-def resources(server: tuple[NfsServer, dict[str, Any]]) -> dict[str, Any]:
+def resources(server: tuple[az.NfsServer, dict[str, Any]]) -> dict[str, Any]:
     return server[1]
 
 
@@ -80,7 +78,9 @@ def test_nfs_server_vm_accepts_only_keys_and_has_no_public_address(
     assert "public_ip_address_id" not in configuration
 
 
-def test_nfs_server_exports_throughput_and_mount(server: tuple[NfsServer, dict[str, Any]]) -> None:
+def test_nfs_server_exports_throughput_and_mount(
+    server: tuple[az.NfsServer, dict[str, Any]],
+) -> None:
     made, _ = server
     assert (made.throughput_mbps, made.limited_by) == (900, "its disks")
     assert (made.mount.type, made.mount.path) == ("nfs", "/data")

@@ -16,13 +16,9 @@ import pytest
 from endings import refused
 from programs import executable, finished
 
-from fairway_constructs.cdk import Stack
-from fairway_constructs.cloud_init import NodeHealth, nfs_mount, node_cloud_init
-from fairway_constructs.cloud_init.idle import HEALTH_PORT
-from fairway_constructs.gpu_cluster import GpuCluster
-from fairway_constructs.kubernetes.node_pool import KubernetesNodePool
-from fairway_constructs.network_access import SubnetRef
-from fairway_constructs.single_vm import SingleVm
+import fairway_constructs as az
+from fairway_constructs.cloud_init import HEALTH_PORT, NodeHealth, node_cloud_init
+from fairway_constructs.cloud_init.mounts import nfs_mount
 from fairway_core.catalog import default_image, image, vm_size
 from fairway_core.environment import Repair, Spot
 from fairway_core.findings import UserError
@@ -43,7 +39,7 @@ def _spec(size: str, **arguments: Any) -> dict[str, Any]:
     values: dict[str, Any] = {
         "size": vm_size(size),
         "image": default_image(vm_size(size)),
-        "subnet": SubnetRef("/subnets/compute", IPv4Network("10.40.0.0/17")),
+        "subnet": az.SubnetRef("/subnets/compute", IPv4Network("10.40.0.0/17")),
         "identity_id": "/identities/nodes",
         "mounts": [MOUNT],
     }
@@ -54,8 +50,8 @@ def _cluster(synthesize: Synthesize, size: str = H100, **arguments: Any) -> dict
     own = {key: arguments.pop(key) for key in ("nodes", "repair", "resized") if key in arguments}
     values: dict[str, Any] = {"nodes": 2, **own, **_spec(size, **arguments)}
 
-    def build(stack: Stack) -> GpuCluster:
-        return GpuCluster(stack, "pair", **values)
+    def build(stack: az.Stack) -> az.GpuCluster:
+        return az.GpuCluster(stack, "pair", **values)
 
     document = synthesize(build)
     cluster = document["resource"]["azurerm_linux_virtual_machine_scale_set"]["cluster-pair"]
@@ -63,8 +59,8 @@ def _cluster(synthesize: Synthesize, size: str = H100, **arguments: Any) -> dict
 
 
 def _box(synthesize: Synthesize, size: str = A100, **arguments: Any) -> dict[str, Any]:
-    def build(stack: Stack) -> SingleVm:
-        return SingleVm(stack, "box", **_spec(size, **arguments))
+    def build(stack: az.Stack) -> az.SingleVm:
+        return az.SingleVm(stack, "box", **_spec(size, **arguments))
 
     document = synthesize(build)
     machine = document["resource"]["azurerm_linux_virtual_machine"]["cluster-box"]
@@ -144,9 +140,9 @@ def test_cluster_image_id_replaces_marketplace_image_but_not_its_plan(
 def test_cluster_image_terms_are_accepted_once_before_all_clusters(synthesize: Synthesize) -> None:
     spec = _spec(H100, image=image("almalinux-hpc-8"), accept_terms=True)
 
-    def build(stack: Stack) -> None:
-        GpuCluster(stack, "pair", nodes=2, **spec)
-        SingleVm(stack, "box", **spec)
+    def build(stack: az.Stack) -> None:
+        az.GpuCluster(stack, "pair", nodes=2, **spec)
+        az.SingleVm(stack, "box", **spec)
 
     resources = synthesize(build)["resource"]
     (terms,) = resources["azurerm_marketplace_agreement"].values()
@@ -185,9 +181,11 @@ class TestDisks:
         self, synthesize: Synthesize, size: str, asked: dict[str, Any], placed: tuple[str, int]
     ) -> None:
         aks = SimpleNamespace(id="/clusters/k", version="1.36", upgrades=None, creation_stack=())
-        subnet = SubnetRef("/subnets/kubernetes", IPv4Network("10.40.0.0/17"))
+        subnet = az.SubnetRef("/subnets/kubernetes", IPv4Network("10.40.0.0/17"))
         given: dict[str, Any] = {"cluster": aks, "subnet": subnet, "size": size, **asked}
-        resources = synthesize(lambda s: KubernetesNodePool(s, "nd", nodes=2, **given))["resource"]
+        resources = synthesize(lambda s: az.KubernetesNodePool(s, "nd", nodes=2, **given))[
+            "resource"
+        ]
         pool = resources["azurerm_kubernetes_cluster_node_pool"]["cluster-nd"]
         assert (pool["os_disk_type"], pool["os_disk_size_gb"]) == placed
         assert "kubelet_disk_type" not in pool, "a preview feature"
@@ -342,7 +340,8 @@ class TestSingleVm:
 
     def test_single_vm_takes_the_arguments_of_gpu_cluster_that_fit_one_node(self) -> None:
         cluster, box = (
-            set(inspect.signature(kind.__init__).parameters) for kind in (GpuCluster, SingleVm)
+            set(inspect.signature(kind.__init__).parameters)
+            for kind in (az.GpuCluster, az.SingleVm)
         )
         assert box - cluster == {"capacity_reservation_group_id", "signed_in"}
         assert cluster - box == {"nodes", "repair", "resized", "slurm"}

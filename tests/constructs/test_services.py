@@ -9,18 +9,8 @@ from typing import Any
 
 import pytest
 
-from fairway_constructs.batch_account import BatchAccount
-from fairway_constructs.cdk import Stack
-from fairway_constructs.identity import Identity
-from fairway_constructs.kubernetes.cluster import KubernetesCluster
-from fairway_constructs.network import Network
-from fairway_constructs.network_access import SubnetRef, public_addresses, public_ranges
-from fairway_constructs.private_endpoint import PrivateEndpoints
-from fairway_constructs.registry import Registry
-from fairway_constructs.service import RoleAssignment
-from fairway_constructs.slurm.shared_resources import SlurmFoundation
-from fairway_constructs.storage import Storage
-from fairway_constructs.vault import Vault
+import fairway_constructs as az
+from fairway_constructs.network_access import public_addresses, public_ranges
 from fairway_core.findings import UserError
 
 Synthesize = Callable[..., dict[str, Any]]
@@ -33,7 +23,7 @@ VNET = (
 
 
 def _storage(synthesize: Synthesize, **arguments: Any) -> dict[str, Any]:
-    return synthesize(lambda stack: Storage(stack, containers=["datasets", "code"], **arguments))
+    return synthesize(lambda stack: az.Storage(stack, containers=["datasets", "code"], **arguments))
 
 
 def test_storage_has_no_keys_or_public_access_and_keeps_deleted_data(
@@ -87,12 +77,12 @@ def test_storage_from_id_grants_roles_on_its_containers(synthesize: Synthesize) 
         "/Microsoft.Storage/storageAccounts/theirs"
     )
 
-    def build(stack: Stack) -> None:
-        nodes = Identity(stack, "nodes")
-        Storage.from_id(stack, "shared", account, containers=["raw"]).grant_read(nodes)
-        Storage(stack, containers=["outputs"]).grant_read_write(nodes)
+    def build(stack: az.Stack) -> None:
+        nodes = az.Identity(stack, "nodes")
+        az.Storage.from_id(stack, "shared", account, containers=["raw"]).grant_read(nodes)
+        az.Storage(stack, containers=["outputs"]).grant_read_write(nodes)
         with pytest.raises(UserError, match="not the id of a storage account"):
-            Storage.from_id(stack, "other", "/subscriptions/x", containers=[])
+            az.Storage.from_id(stack, "other", "/subscriptions/x", containers=[])
 
     document = synthesize(build)
     grants = document["resource"]["azurerm_role_assignment"]
@@ -108,7 +98,7 @@ def test_storage_from_id_grants_roles_on_its_containers(synthesize: Synthesize) 
 
 OFFICE = [IPv4Network("203.0.113.0/24"), IPv4Network("10.0.0.0/8")]
 
-SUBNET = SubnetRef("/subnet", IPv4Network("10.40.0.0/24"))
+SUBNET = az.SubnetRef("/subnet", IPv4Network("10.40.0.0/24"))
 
 
 def test_public_ranges_and_addresses_have_the_form_services_accept() -> None:
@@ -132,8 +122,8 @@ def test_public_ranges_and_addresses_have_the_form_services_accept() -> None:
 def test_registry_has_no_password_and_admits_allowed_ranges_if_premium(
     synthesize: Synthesize, given: dict[str, Any], public: bool, ranges: list[str]
 ) -> None:
-    def build(stack: Stack) -> None:
-        Registry(stack, **given).grant_pull(Identity(stack, "nodes"))
+    def build(stack: az.Stack) -> None:
+        az.Registry(stack, **given).grant_pull(az.Identity(stack, "nodes"))
 
     resources = synthesize(build)["resource"]
     registry = resources["azurerm_container_registry"]["registry"]
@@ -159,7 +149,7 @@ class TestVault:
     ) -> None:
         given: dict[str, Any] = {"allowed": OFFICE, "egress_address": "4.5.6.7"} if ranges else {}
         named = partial(synthesize, environment="twelve-chars")
-        made = named(lambda stack: Vault(stack, **given))["resource"]["azurerm_key_vault"]
+        made = named(lambda stack: az.Vault(stack, **given))["resource"]["azurerm_key_vault"]
         vault = made["vault"]
         assert vault["rbac_authorization_enabled"] is True
         assert vault["purge_protection_enabled"] is True
@@ -179,9 +169,9 @@ class TestVault:
     def test_vault_key_is_deployed_by_management_plane_and_granted_to_account(
         self, synthesize: Synthesize, sku: Any, kind: str
     ) -> None:
-        def build(stack: Stack) -> None:
-            key = Vault(stack, sku=sku).customer_managed_key("storage")
-            Storage(stack, containers=["outputs"], customer_managed_key=key)
+        def build(stack: az.Stack) -> None:
+            key = az.Vault(stack, sku=sku).customer_managed_key("storage")
+            az.Storage(stack, containers=["outputs"], customer_managed_key=key)
 
         resources = synthesize(build)["resource"]
         assert "azurerm_key_vault_key" not in resources
@@ -251,9 +241,13 @@ def test_storage_containers_expire_by_separate_rules(synthesize: Synthesize) -> 
 def test_services_have_all_private_endpoints_and_share_zones(
     synthesize: Synthesize,
 ) -> None:
-    def build(stack: Stack) -> None:
-        network = Network(stack, address_space="10.40.0.0/16", private_endpoints=True)
-        for service in (BatchAccount(stack), Vault(stack), SlurmFoundation(stack, disk_gib=64)):
+    def build(stack: az.Stack) -> None:
+        network = az.Network(stack, address_space="10.40.0.0/16", private_endpoints=True)
+        for service in (
+            az.BatchAccount(stack),
+            az.Vault(stack),
+            az.SlurmFoundation(stack, disk_gib=64),
+        ):
             service.private_endpoints(network)
 
     resources = synthesize(build)["resource"]
@@ -285,8 +279,8 @@ def test_services_have_all_private_endpoints_and_share_zones(
     assert nodes["private_dns_zone_group"]["private_dns_zone_ids"] == [zone]
 
 
-def test_private_endpoint_of_unknown_service_is_refused(stack: Stack) -> None:
-    endpoints = PrivateEndpoints(stack, subnet=SUBNET, virtual_network_id=VNET)
+def test_private_endpoint_of_unknown_service_is_refused(stack: az.Stack) -> None:
+    endpoints = az.PrivateEndpoints(stack, subnet=SUBNET, virtual_network_id=VNET)
     with pytest.raises(UserError, match="unknown private link service"):
         endpoints.connect(stack, "x", service="bloob", resource_id="/x")
 
@@ -302,25 +296,25 @@ class TestInterfaces:
         ],
     )
     def test_service_interface_missing_in_service_or_network_is_refused(
-        self, stack: Stack, private: bool, said: str
+        self, stack: az.Stack, private: bool, said: str
     ) -> None:
-        network = Network(stack, address_space="10.40.0.0/16", private_endpoints=private)
-        cluster = KubernetesCluster(stack, subnet=SUBNET, kubelet=Identity(stack, "kubelet"))
+        network = az.Network(stack, address_space="10.40.0.0/16", private_endpoints=private)
+        cluster = az.KubernetesCluster(stack, subnet=SUBNET, kubelet=az.Identity(stack, "kubelet"))
         with pytest.raises(UserError, match=said):
             cluster.private_endpoints(network)
 
     def test_service_roles_are_assigned_by_name_or_id(self, synthesize: Synthesize) -> None:
         role = "/subscriptions/s/providers/Microsoft.Authorization/roleDefinitions/r"
-        team = RoleAssignment(
+        team = az.RoleAssignment(
             role_definition_id_or_name="AcrPush",
             principal_id="11111111-2222-3333-4444-555555555555",
             principal_type="Group",
             description="The team pushes images",
         )
 
-        def build(stack: Stack) -> None:
+        def build(stack: az.Stack) -> None:
             own = replace(team, role_definition_id_or_name=role)
-            Registry(stack).role_assignments({"team": team, "own": own})
+            az.Registry(stack).role_assignments({"team": team, "own": own})
 
         made = synthesize(build)["resource"]["azurerm_role_assignment"]
         pushes, own = made["registry-role-team"], made["registry-role-own"]
@@ -337,7 +331,7 @@ class TestInterfaces:
     def test_service_lock_follows_protection_unless_set(
         self, synthesize: Synthesize, protect: bool, lock: bool | None
     ) -> None:
-        made = synthesize(lambda stack: Vault(stack, lock=lock), protect=protect)["resource"]
+        made = synthesize(lambda stack: az.Vault(stack, lock=lock), protect=protect)["resource"]
         wanted = protect if lock is None else lock
         assert ("azurerm_management_lock" in made) == wanted
         (vault,) = made["azurerm_key_vault"].values()

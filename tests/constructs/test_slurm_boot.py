@@ -13,21 +13,11 @@ from programs import finished
 from ruamel.yaml import YAML
 
 import fairway_boot
-from fairway_constructs.cloud_init import nfs_mount, node_cloud_init
-from fairway_constructs.cloud_init.people import Accounts
-from fairway_constructs.cloud_init.slurm import (
-    SlurmNode,
-    login_cloud_init,
-    scheduler_cloud_init,
-    scheduler_settings,
-)
-from fairway_constructs.slurm.configuration import (
-    SlurmPartition,
-    node_facts,
-    packages_of,
-    partition,
-    slurm_cluster,
-)
+import fairway_constructs as az
+from fairway_constructs.cloud_init import node_cloud_init
+from fairway_constructs.cloud_init.mounts import nfs_mount
+from fairway_constructs.cloud_init.slurm import login_cloud_init, scheduler_cloud_init
+from fairway_constructs.slurm.configuration import node_facts, packages_of, partition, slurm_cluster
 from fairway_core import archives
 from fairway_core.catalog import images, vm_size
 from fairway_core.environment import Person, Slurm
@@ -41,11 +31,16 @@ MOUNTS = [
     nfs_mount(name=name, server="10.0.0.4", export=f"/srv/{name}", path=f"/{name}")
     for name in ("data", "home")
 ]
-HOSTS: dict[str, Any] = {"mounts": MOUNTS, "host_patterns": ["10.0.*", "nd-*"]}
+SERVER: dict[str, Any] = {
+    "vault": "https://v/",
+    "client_id": "c",
+    "mounts": MOUNTS,
+    "addresses": "10.0.*",
+}
 
 
-def _spec(size: str, *, spot: bool = False) -> SlurmPartition:
-    return SlurmPartition(size=size, nodes=NodeRange(min=0, max=4), spot=spot)
+def _spec(size: str, *, spot: bool = False) -> az.SlurmPartition:
+    return az.SlurmPartition(size=size, nodes=NodeRange(min=0, max=4), spot=spot)
 
 
 def _cluster(spec: Slurm) -> SlurmCluster:
@@ -55,20 +50,18 @@ def _cluster(spec: Slurm) -> SlurmCluster:
 
 def _scheduler(spec: Slurm) -> str:
     """Returns the boot data of a scheduler."""
-    settings = scheduler_settings(
-        scale_sets={"nd": ("/subscriptions/s", 0)}, client_id="c", vault="https://v/", idle=600
-    )
-    return scheduler_cloud_init(_cluster(spec), settings=settings, **HOSTS)
+    scale_sets = {"nd": "/subscriptions/s"}
+    return scheduler_cloud_init(_cluster(spec), scale_sets=scale_sets, **SERVER)
 
 
 def _login(spec: Slurm) -> str:
     """Returns the boot data of a login node."""
-    return login_cloud_init(_cluster(spec), vault="https://v/", client_id="c", **HOSTS)
+    return login_cloud_init(_cluster(spec), **SERVER)
 
 
 def _node(spec: Slurm, size: str = SIZE, people: str = "") -> str:
     """Returns the boot data of a node."""
-    node = SlurmNode(
+    node = az.SlurmNode(
         partition="nd",
         scheduler="10.0.0.4",
         vault="https://v/",
@@ -83,7 +76,8 @@ def _node(spec: Slurm, size: str = SIZE, people: str = "") -> str:
         people=people,
         template="slurm_node.yaml.j2",
         more=node.extension(),
-        **HOSTS,
+        mounts=MOUNTS,
+        host_patterns=["10.0.*", "nd-*"],
     )
 
 
@@ -139,7 +133,7 @@ def test_slurm_node_cloud_config_is_valid(
     check_cloud_config: Callable[[str], None], size: str
 ) -> None:
     person = Person(name="ada", keys=("ssh-ed25519 AAAA ada",))
-    accounts = Accounts(people=[person], homes=Homes("/home", "/home"), fenced=True)
+    accounts = az.Accounts(people=[person], homes=Homes("/home", "/home"), fenced=True)
     for people in ("", accounts.setup_script()):
         text = _node(Slurm(), size, people)
         check_cloud_config(text)
@@ -175,7 +169,7 @@ def test_slurm_partition_lists_features_gpus_and_memory_of_nodes() -> None:
     assert found.gpus.files[:2] == ("/dev/nvidia0", "/dev/nvidia1")
     assert found.gpus.numa == (1, 1, 0, 0, 3, 3, 2, 2)
     assert found.memory_mib == 900 * 1024 * 95 // 100
-    some = SlurmPartition(size="Standard_HB176rs_v4", nodes=NodeRange(min=2, max=3))
+    some = az.SlurmPartition(size="Standard_HB176rs_v4", nodes=NodeRange(min=2, max=3))
     kept = partition("x", some, default=True)
     assert (kept.count, kept.kept, kept.gpus) == (3, 2, None)
 

@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 from programs import finished, tool
 
-from fairway_constructs.cloud_init import Mount, nfs_mount, node_cloud_init
+from fairway_constructs.cloud_init import node_cloud_init
+from fairway_constructs.cloud_init.mounts import Mount, nfs_mount
 from fairway_constructs.cloud_init.start_task import start_task_command, start_task_script
 
 Run = Callable[..., tuple[int, list[str]]]
@@ -200,23 +201,28 @@ class TestDocker:
 
         return move
 
-    def test_docker_folder_moves_to_the_striped_nvme_disks(self, move: Any) -> None:
-        done = move(scratch=True, batch=False)
-        assert "root /mnt/resource_nvme/docker" in done
-        assert done[:2] == ["stop docker.socket", "stop docker.service"]
-        assert done[-1] == "start docker.service"
-
-    def test_docker_folder_moves_beside_batch_folder_without_nvme(self, move: Any) -> None:
-        assert "root MNT/docker" in move()
+    @pytest.mark.parametrize(
+        ("given", "root"),
+        [
+            ({"scratch": True, "batch": False}, "/mnt/resource_nvme/docker"),
+            ({}, "MNT/docker"),
+            ({"separate": False}, ""),
+            ({"separate": False, "batch": False}, ""),
+        ],
+        ids=["striped", "beside Batch", "one disk", "one disk of a node"],
+    )
+    def test_docker_folder_moves_to_another_disk_if_there_is_one(
+        self, move: Any, given: dict[str, bool], root: str
+    ) -> None:
+        done = move(**given)
+        assert [line for line in done if line.startswith("root")] == [f"root {root}"] * bool(root)
+        assert done[:2] == ["stop docker.socket", "stop docker.service"] * bool(root)
+        assert done[-1:] == ["start docker.service"] * bool(root)
 
     def test_docker_is_not_restarted_again_before_the_next_boot(self, move: Any) -> None:
         """Containers may be running by then."""
         done = move(scratch=True, times=2)
         assert done.count("stop docker.service") == done.count("start docker.service") == 1
-
-    def test_docker_folder_stays_without_another_disk(self, move: Any) -> None:
-        assert move(separate=False) == []
-        assert move(batch=False, separate=False) == []
 
     def test_docker_folder_stays_if_docker_is_missing(self, move: Any) -> None:
         if shutil.which("dockerd"):

@@ -33,7 +33,7 @@ LAYERS = (
 )
 DECLARED = {
     # The stand-in for Azure, a program that plans without an account query.
-    ("fairway_stacks.plan.loopback", "fairway_simulator.azure"),
+    ("fairway_stacks.plan.promised", "fairway_simulator.azure"),
 }
 Imports = Mapping[str, Set[str]]
 

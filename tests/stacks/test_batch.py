@@ -127,22 +127,18 @@ def test_batch_pool_resized_by_hand_is_ignored_by_terraform(written: Written) ->
     assert pool["fixed_scale"]["target_dedicated_nodes"] == 0
 
 
-def test_batch_user_subscription_mode_grants_roles_to_batch(written: Written) -> None:
-    principal = "00000000-0000-0000-0000-000000000001"
-    more = f"batch: {{mode: UserSubscription, service_principal: {principal}}}\n"
+@pytest.mark.parametrize("mode", ["BatchService", "UserSubscription"])
+def test_batch_user_subscription_mode_grants_roles_and_counts_nodes_in_a_budget(
+    written: Written, mode: str
+) -> None:
+    own, principal = mode == "UserSubscription", "00000000-0000-0000-0000-000000000001"
+    given = f", service_principal: {principal}" if own else ""
+    more = f"batch: {{mode: {mode}{given}}}\nbudget: {{monthly: 10, emails: [a@b.example]}}\n"
     data = written(_text(SPOT, more=more))["data"]["resource"]
-    assert data["azurerm_batch_account"]["batch"]["pool_allocation_mode"] == "UserSubscription"
+    assert data["azurerm_batch_account"]["batch"]["pool_allocation_mode"] == mode
     roles = data["azurerm_role_assignment"]
     granted = {name for name, role in roles.items() if role["principal_id"] == principal}
-    assert granted == {"batch-orchestrates", "batch-keeps-secrets"}
-
-
-@pytest.mark.parametrize("mode", ["BatchService", "UserSubscription"])
-def test_batch_budget_counts_nodes_in_user_subscription_mode(written: Written, mode: str) -> None:
-    own = mode == "UserSubscription"
-    principal = ", service_principal: 00000000-0000-0000-0000-000000000001" if own else ""
-    more = f"batch: {{mode: {mode}{principal}}}\nbudget: {{monthly: 10, emails: [a@b.example]}}\n"
-    data = written(_text(SPOT, more=more))["data"]["resource"]
+    assert granted == ({"batch-orchestrates", "batch-keeps-secrets"} if own else set())
     budgets = data["azurerm_consumption_budget_subscription"]
     assert set(budgets) == {"budget", *(["budget-pools"] if own else [])}
     if own:

@@ -226,20 +226,15 @@ def test_kubernetes_targets_are_readable_by_the_engine(pods: Stacks) -> None:
     )
 
 
-def _manifests(stacks: Stacks) -> list[dict[str, Any]]:
-    blobs = _all(stacks, "azurerm_storage_blob").values()
-    reader = YAML(typ="safe", pure=True)
-    return [
-        found
-        for blob in blobs
-        for found in reader.load_all(blob["source_content"].replace("$${", "${"))
-        if found
-    ]
-
-
 def _of_kind(stacks: Stacks, kind: str) -> dict[str, dict[str, Any]]:
     """Returns the objects of a kind that Flux applies, by name."""
-    return {each["metadata"]["name"]: each for each in _manifests(stacks) if each["kind"] == kind}
+    reader = YAML(typ="safe", pure=True)
+    return {
+        each["metadata"]["name"]: each
+        for blob in _all(stacks, "azurerm_storage_blob").values()
+        for each in reader.load_all(blob["source_content"].replace("$${", "${"))
+        if each and each["kind"] == kind
+    }
 
 
 def test_kubernetes_monitoring_collects_nodes_and_pods_but_no_job_logs(
@@ -326,16 +321,15 @@ def test_kubernetes_task_patience_exceeds_node_provisioning_time(pods: Stacks) -
 
 def test_kubernetes_flux_applies_all_folders_in_order_and_deletes_nothing(pods: Stacks) -> None:
     flux = only(pods["compute"], "azurerm_kubernetes_flux_configuration")
-    folders = {name.partition("/")[0] for name in _blob_names(pods)}
+    blobs = _all(pods, "azurerm_storage_blob")
+    folders = {each["name"].partition("/")[0] for each in blobs.values()}
     assert {each["name"] for each in flux["kustomizations"]} == folders
     after = {each["name"]: each.get("depends_on", []) for each in flux["kustomizations"]}
     assert set(after["queues"]) == {"jobs", "kueue"}
     assert not any(each["garbage_collection_enabled"] for each in flux["kustomizations"])
     # The provider expects the URL of the container, not its id.
     assert flux["blob_storage"]["container_id"].endswith("cluster-configurationurl}")
-    assert {f"azurerm_storage_blob.{name}" for name in _all(pods, "azurerm_storage_blob")} < set(
-        flux["depends_on"]
-    )
+    assert {f"azurerm_storage_blob.{name}" for name in blobs} < set(flux["depends_on"])
 
 
 def test_kubernetes_manifest_blobs_have_the_md5_of_their_content(pods: Stacks) -> None:
@@ -347,10 +341,6 @@ def test_kubernetes_manifest_blobs_have_the_md5_of_their_content(pods: Stacks) -
         assert ", ".join(parts) == found[1]
         text = (json.loads(part) if part[0] == '"' else f"${{{part}}}" for part in parts)
         assert "".join(text) == blob["source_content"]
-
-
-def _blob_names(stacks: Stacks) -> list[str]:
-    return [each["name"] for each in _all(stacks, "azurerm_storage_blob").values()]
 
 
 @pytest.mark.parametrize("file", [OURS, PODS], ids=lambda file: file.stem)

@@ -146,6 +146,7 @@ def test_web_page_hosts_are_listed_as_outbound(tmp_path: Path) -> None:
 
 _HTTPS = "url: https://runs.example.org"
 _WHEEL = "fairway_hpc-1.0.0-py3-none-any.whl"
+_RESERVED = "- {name: fairway-web, keys: [ssh-ed25519 AAAA]}\n    - name: runs"
 
 
 @pytest.mark.parametrize(
@@ -155,6 +156,7 @@ _WHEEL = "fairway_hpc-1.0.0-py3-none-any.whl"
         ("account: runs", "account: ada", "`ada` is not under `access.users`"),
         ("- name: runs", "- admin: true\n      name: runs", "`runs` is an administrator"),
         ("- name: runs", "- name: fairway-web", "not under `access.users`"),
+        ("- name: runs", _RESERVED, "`fairway-web` is the account of the page's own server"),
         ("[10.8.0.0/16]", "[203.0.113.0/24]", "the login node has no public address"),
         ("[10.8.0.0/16]", "[0.0.0.0/0]", "the login node has no public address"),
         ("[10.8.0.0/16]", "[8.0.0.0/6]", "the login node has no public address"),
@@ -182,12 +184,4 @@ def test_web_page_settings_that_are_invalid_are_refused(
     file = tmp_path / "page.yaml"
     file.write_text(text.replace(before, after, 1))
     with pytest.raises(UserError, match=re.escape(message)):
-        load_environment(file)
-
-
-def test_web_server_account_name_is_reserved(tmp_path: Path) -> None:
-    file = tmp_path / "page.yaml"
-    other = "- {name: fairway-web, keys: [ssh-ed25519 AAAA]}\n    - name: runs"
-    file.write_text(_FILE.read_text().replace("- name: runs", other))
-    with pytest.raises(UserError, match="`fairway-web` is the account of the page's own server"):
         load_environment(file)

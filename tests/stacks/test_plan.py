@@ -16,7 +16,7 @@ from programs import executable, finished
 from fairway_core.findings import UserError, format_finding
 from fairway_stacks.plan import planning as stack_plans
 from fairway_stacks.plan.deploy import Person, _Deployment
-from fairway_stacks.plan.loopback import loopback_azure
+from fairway_stacks.plan.promised import loopback_azure
 from fairway_stacks.plan.review import AGAIN, Approved
 from fairway_stacks.plan.stacks import StackFolder, in_order, left_behind
 from fairway_stacks.plan.terraform import Terraform, alone_in, cache_variables, waits_for_inputs

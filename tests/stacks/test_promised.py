@@ -87,7 +87,7 @@ def stacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[StackFolder]
 
 def _planned(stacks: list[StackFolder], folder: Path) -> list[StackReview]:
     folder.mkdir(exist_ok=True)
-    plans = plan_in_turn(stacks, folder, lambda _: None)
+    plans = plan_in_turn(stacks, folder)
     return list(review([read_plan(plan.argument) for plan in plans]).stacks)
 
 
@@ -198,7 +198,7 @@ def test_promised_change_of_three_stacks_is_deployed_with_two_approvals(
 
     def reported(folder: Path) -> Path:
         folder.mkdir()
-        plans = plan_in_turn(stacks, folder, lambda _: None)
+        plans = plan_in_turn(stacks, folder)
         write_report(Reviewer().review(plans), folder)
         return folder / "review.json"
 

@@ -18,7 +18,7 @@ from fairway_core.catalog.tables import table
 from fairway_core.environment import AzurermState, LocalState, OtherState, read_environment
 from fairway_core.environment.state import State
 from fairway_core.findings import UserError, format_finding
-from fairway_stacks.state import keep_state
+from fairway_stacks.stack import keep_state
 
 REMOTE = {
     "resource_group_name": "tfstate",

@@ -10,7 +10,7 @@ import argparse
 import re
 import sys
 import tomllib
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,35 +26,6 @@ if TYPE_CHECKING:
 
 SELECTION = Path(__file__).with_name("selection.toml")
 PACKAGE = Path(__file__).resolve().parent.parent / "azurerm"
-
-
-@dataclass(frozen=True)
-class Selection:
-    """The resources and data sources that have bindings, and their provider."""
-
-    provider: str
-    resources: tuple[str, ...]
-    data_sources: tuple[str, ...]
-
-    @classmethod
-    def read(cls, file: Path) -> Selection:
-        """Reads the selection from a TOML file with the same three keys."""
-        document = tomllib.loads(file.read_text(encoding="utf-8"))
-        return cls(
-            document["provider"], tuple(document["resources"]), tuple(document["data_sources"])
-        )
-
-
-def select(facts: Facts, selection: Selection) -> Facts:
-    """Returns the facts about the selected resources only.
-
-    Raises UserError if the facts lack one of them.
-    """
-    return replace(
-        facts,
-        resources=_pick(facts.resources, selection.resources),
-        data_sources=_pick(facts.data_sources, selection.data_sources),
-    )
 
 
 def _pick(bodies: Mapping[str, Body], names: Sequence[str]) -> dict[str, Body]:
@@ -90,13 +61,16 @@ def generate(
 
     Raises UserError if the schema, or the kept facts, lack a selected resource.
     """
-    selection = Selection.read(selection_file)
+    selection = tomllib.loads(selection_file.read_text(encoding="utf-8"))
     if schema is None:
-        facts = select(Facts.from_text(kept.read_text(encoding="utf-8")), selection)
-    else:
-        facts = read_provider_schema(
-            schema, selection.provider, selection.resources, selection.data_sources, version
+        facts = Facts.from_text(kept.read_text(encoding="utf-8"))
+        facts = replace(
+            facts,
+            resources=_pick(facts.resources, selection["resources"]),
+            data_sources=_pick(facts.data_sources, selection["data_sources"]),
         )
+    else:
+        facts = read_provider_schema(schema, **selection, version=version)
         if not re.fullmatch(r"\d+\.\d+\.\d+", facts.version):
             said = f"{facts.version} is no" if facts.version else "does not say which"
             raise UserError.of(

@@ -8,6 +8,7 @@ written.
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from fairway_constructs.bindings.facts import Attribute, Body, Facts, NestedBlock
@@ -90,11 +91,9 @@ def _resource(block: Mapping[str, Any], name: str) -> Body:
 
 
 def _once(body: Body) -> Body:
-    blocks = {
-        name: NestedBlock(nested.nesting, nested.min_items, 1, _once(nested.body))
-        for name, nested in body.blocks.items()
-    }
-    return Body(body.attributes, blocks)
+    blocks = body.blocks.items()
+    once = {name: replace(it, max_items=1, body=_once(it.body)) for name, it in blocks}
+    return replace(body, blocks=once)
 
 
 def _body(block: Mapping[str, Any], path: str) -> Body:

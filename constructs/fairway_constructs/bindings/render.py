@@ -7,12 +7,12 @@ required if the schema says so, and a readable attribute a member that returns a
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from fairway_constructs.bindings import names
-from fairway_constructs.bindings.facts import Attribute, Body, Facts, NestedBlock, Type
+from fairway_constructs.bindings.facts import Attribute, Body, Facts, Type
 
 _SCALARS = {"string": "str", "number": "float", "bool": "bool"}
 _MEMBERS = {"string": "StringAttribute", "number": "NumberAttribute", "bool": "BooleanAttribute"}
@@ -79,7 +79,15 @@ class _Parameter:
 
 def render(facts: Facts) -> dict[str, str]:
     """Returns the text of each file of the package `fairway_constructs.azurerm`, by file name."""
-    files = {"__init__.py": _package(facts), "provider.py": _provider(facts)}
+    major, minor = facts.version.split(".")[:2]
+    package = (
+        f'"""Bindings {_origin(facts, _WRITER)}\n'
+        "\nA module holds one resource or data source; import the module that you need.\n"
+        '"""\n'
+        f'\nPROVIDER_SOURCE = "{facts.provider}"\n'
+        f'PROVIDER_VERSION = "~> {major}.{minor}"\n'
+    )
+    files = {"__init__.py": package, "provider.py": _provider(facts)}
     return files | render_elements(facts)
 
 
@@ -97,17 +105,6 @@ def render_elements(facts: Facts, writer: str = _WRITER) -> dict[str, str]:
             module = names.module_name(terraform_type, data=kind == "DataSource")
             files[f"{module}.py"] = _element(kind, terraform_type, body, origin)
     return files
-
-
-def _package(facts: Facts) -> str:
-    major, minor = facts.version.split(".")[:2]
-    return (
-        f'"""Bindings {_origin(facts, _WRITER)}\n'
-        "\nA module holds one resource or data source; import the module that you need.\n"
-        '"""\n'
-        f'\nPROVIDER_SOURCE = "{facts.provider}"\n'
-        f'PROVIDER_VERSION = "~> {major}.{minor}"\n'
-    )
 
 
 def _origin(facts: Facts, writer: str) -> str:
@@ -192,7 +189,6 @@ def _constructor(parameters: list[_Parameter], id_: str, shared: list[str]) -> I
 
 
 def _members(body: Body) -> Iterator[str]:
-    """Yields a descriptor for each readable attribute."""
     for key, attribute in sorted(body.attributes.items()):
         if attribute.write_only:
             continue
@@ -219,25 +215,20 @@ def _parameters(
     module: _Module, body: Body, path: tuple[str, ...], name_of: _Naming
 ) -> list[_Parameter]:
     """Returns the parameters of a body: required ones first, `timeouts` last, otherwise by name."""
-    found = [
-        _attribute_parameter(module, attribute, (*path, key), name_of)
-        for key, attribute in sorted(body.attributes.items())
-        if attribute.settable
-    ]
-    found += [
-        _block_parameter(module, nested, (*path, key), name_of)
-        for key, nested in sorted(body.blocks.items())
-    ]
+    found = []
+    for key, attribute in sorted(body.attributes.items()):
+        if attribute.settable:
+            annotation = _annotation(module, attribute.type, (*path, key))
+            found.append(_Parameter(name_of(key), key, annotation, attribute.required))
+    for key, nested in sorted(body.blocks.items()):
+        shared = (*path, key) == ("timeouts",)
+        annotation = "Timeouts" if shared else _class(module, nested.body, (*path, key), "Block")
+        if not nested.once:
+            annotation = f"Sequence[{annotation}]"
+        found.append(_Parameter(name_of(key), key, annotation, nested.min_items > 0))
     return sorted(
         found, key=lambda parameter: (not parameter.required, parameter.key == "timeouts")
     )
-
-
-def _attribute_parameter(
-    module: _Module, attribute: Attribute, path: tuple[str, ...], name_of: _Naming
-) -> _Parameter:
-    annotation = _annotation(module, attribute.type, path)
-    return _Parameter(name_of(path[-1]), path[-1], annotation, attribute.required)
 
 
 def _annotation(module: _Module, type_: Type, path: tuple[str, ...]) -> str:
@@ -250,23 +241,9 @@ def _annotation(module: _Module, type_: Type, path: tuple[str, ...]) -> str:
         case ["map", element]:
             return f"Mapping[str, {_annotation(module, element, path)}]"
         case ["object", dict(members)]:
-            return _object_class(module, members, path)
+            fields = {key: Attribute(each, optional=True) for key, each in members.items()}
+            return _class(module, Body(fields, {}), path, "ObjectValue")
     raise AssertionError(f"{'.'.join(path)}: {type_} is no type constraint of Terraform's")
-
-
-def _object_class(module: _Module, members: Mapping[str, Type], path: tuple[str, ...]) -> str:
-    body = Body({key: Attribute(type_, optional=True) for key, type_ in members.items()}, {})
-    return _class(module, body, path, "ObjectValue")
-
-
-def _block_parameter(
-    module: _Module, nested: NestedBlock, path: tuple[str, ...], name_of: _Naming
-) -> _Parameter:
-    shared = path == ("timeouts",)
-    annotation = "Timeouts" if shared else _class(module, nested.body, path, "Block")
-    if not nested.once:
-        annotation = f"Sequence[{annotation}]"
-    return _Parameter(name_of(path[-1]), path[-1], annotation, nested.min_items > 0)
 
 
 def _class(module: _Module, body: Body, path: tuple[str, ...], base: str) -> str:
@@ -281,7 +258,6 @@ def _class(module: _Module, body: Body, path: tuple[str, ...], base: str) -> str
 
 
 def _imports(body: str) -> str:
-    """Returns the imports of the names in a module's text."""
     words = set(re.findall(r"[A-Za-z]+", body))
     lines = []
     for module, symbols in _SYMBOLS.items():

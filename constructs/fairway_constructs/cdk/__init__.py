@@ -6,53 +6,29 @@ typed lifecycle, and `Component`, the base of our constructs.
 
 from __future__ import annotations
 
-from fairway_constructs.bindings.blocks import Timeouts
-from fairway_constructs.cdk.component import Component, Signature, surroundings
-from fairway_constructs.cdk.elements import DataSource, Lifecycle, Resource
-from fairway_constructs.cdk.library import (
-    Aspects,
-    CloudBackend,
-    Construct,
-    Fn,
-    IAspect,
-    IConstruct,
-    IResolvable,
-    ITerraformDependable,
-    NamedCloudWorkspace,
-    Output,
-    Stack,
-    TerraformHclModule,
-    Token,
-    refuse,
-)
-from fairway_constructs.cdk.settings import Backend, Provider
-from fairway_constructs.cdk.synthesis import App, Aspect, Validation
-
-__all__ = [
-    "App",
-    "Aspect",
-    "Aspects",
-    "Backend",
-    "CloudBackend",
-    "Component",
-    "Construct",
-    "DataSource",
-    "Fn",
-    "IAspect",
-    "IConstruct",
-    "IResolvable",
-    "ITerraformDependable",
-    "Lifecycle",
-    "NamedCloudWorkspace",
-    "Output",
-    "Provider",
-    "Resource",
-    "Signature",
-    "Stack",
-    "TerraformHclModule",
-    "Timeouts",
-    "Token",
-    "Validation",
-    "refuse",
-    "surroundings",
-]
+from fairway_constructs.bindings.blocks import Timeouts as Timeouts
+from fairway_constructs.cdk.component import Component as Component
+from fairway_constructs.cdk.component import Signature as Signature
+from fairway_constructs.cdk.component import surroundings as surroundings
+from fairway_constructs.cdk.elements import DataSource as DataSource
+from fairway_constructs.cdk.elements import Lifecycle as Lifecycle
+from fairway_constructs.cdk.elements import Resource as Resource
+from fairway_constructs.cdk.library import Aspects as Aspects
+from fairway_constructs.cdk.library import CloudBackend as CloudBackend
+from fairway_constructs.cdk.library import Construct as Construct
+from fairway_constructs.cdk.library import Fn as Fn
+from fairway_constructs.cdk.library import IAspect as IAspect
+from fairway_constructs.cdk.library import IConstruct as IConstruct
+from fairway_constructs.cdk.library import IResolvable as IResolvable
+from fairway_constructs.cdk.library import ITerraformDependable as ITerraformDependable
+from fairway_constructs.cdk.library import NamedCloudWorkspace as NamedCloudWorkspace
+from fairway_constructs.cdk.library import Output as Output
+from fairway_constructs.cdk.library import Stack as Stack
+from fairway_constructs.cdk.library import TerraformHclModule as TerraformHclModule
+from fairway_constructs.cdk.library import Token as Token
+from fairway_constructs.cdk.library import refuse as refuse
+from fairway_constructs.cdk.settings import Backend as Backend
+from fairway_constructs.cdk.settings import Provider as Provider
+from fairway_constructs.cdk.synthesis import App as App
+from fairway_constructs.cdk.synthesis import Aspect as Aspect
+from fairway_constructs.cdk.synthesis import Validation as Validation

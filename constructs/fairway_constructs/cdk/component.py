@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
     from fairway_constructs.cdk.library import IConstruct, Node
-    from fairway_constructs.placement import Placement
+    from fairway_constructs.scope import Placement
 
 
 T = TypeVar("T")
@@ -64,7 +64,7 @@ class Addresses:
         return self._shared[key]  # type: ignore[return-value]
 
 
-def short_id(id: str) -> str:  # noqa: A002
+def short_id(id: str) -> str:
     """Returns the id as it occurs in an address.
 
     >>> short_id("privatelink.blob")
@@ -88,7 +88,7 @@ class Surroundings:
     short: bool
     ids: set[str] = field(default_factory=set)
 
-    def within(self, construct: IConstruct, id: str) -> Surroundings:  # noqa: A002
+    def within(self, construct: IConstruct, id: str) -> Surroundings:
         """Returns the surroundings inside `construct`, whose id in these is `id`."""
         path, around = (*self.path, id), (*self.around, construct)
         return Surroundings(self.stack, self.addresses, path, around, self.short)
@@ -142,7 +142,7 @@ def _foreign(scope: Construct) -> Surroundings:
     return Surroundings(stack, inside.addresses, path, around, short=inside.short)
 
 
-def create(made: Construct, name: str, scope: Construct, id: str, *settings: object) -> None:  # noqa: A002
+def create(made: Construct, name: str, scope: Construct, id: str, *settings: object) -> None:
     """Creates a construct as the constructor of cdktf's class does, but without checking each
     argument against its annotation: that took longer than everything else in Python.
 
@@ -199,7 +199,7 @@ class Component(Construct):
         if cls.__module__.startswith("fairway_constructs."):
             checked(cls)
 
-    def __init__(self, scope: Construct, id: str) -> None:  # noqa: A002
+    def __init__(self, scope: Construct, id: str) -> None:
         create(self, type(self).__name__, scope, id)
         self._inside = surroundings(scope).within(self, id)
 

@@ -117,11 +117,7 @@ class _Element(Arguments, TerraformElement):
     terraform_address = ""
 
     def __init__(
-        self,
-        scope: Construct,
-        id: str,  # noqa: A002
-        attributes: Mapping[str, object],
-        **settings: object,
+        self, scope: Construct, id: str, attributes: Mapping[str, object], **settings: object
     ) -> None:
         self._take(attributes)
         given = {name: value for name, value in settings.items() if value is not None}
@@ -174,7 +170,7 @@ class Resource(_Element, TerraformResource):
     def __init__(
         self,
         scope: Construct,
-        id: str,  # noqa: A002
+        id: str,
         attributes: Mapping[str, object],
         *,
         lifecycle: Lifecycle | None = None,
@@ -202,7 +198,7 @@ class DataSource(_Element, TerraformDataSource):
     def __init__(
         self,
         scope: Construct,
-        id: str,  # noqa: A002
+        id: str,
         attributes: Mapping[str, object],
         *,
         depends_on: Sequence[ITerraformDependable] = (),
@@ -218,7 +214,7 @@ class DataSource(_Element, TerraformDataSource):
         )
 
 
-def _address(element: TerraformElement, scope: Construct, id: str) -> str:  # noqa: A002
+def _address(element: TerraformElement, scope: Construct, id: str) -> str:
     """Returns the last part of an element's address, short if possible."""
     if isinstance(scope, Stack):
         return short_id(id)
@@ -265,7 +261,7 @@ def _addresses(construct: IConstruct, stack: Stack) -> Iterator[str]:
             yield each.terraform_address
 
 
-def hcl_attributes(section: str, type: str, attributes: Mapping[str, Any]) -> dict[str, Any]:  # noqa: A002
+def hcl_attributes(section: str, type: str, attributes: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the arguments in the form of `cdktf synth --hcl`."""
     from fairway_constructs.hcl import cdktf_attributes, shape_of
 

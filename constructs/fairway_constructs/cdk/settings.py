@@ -32,7 +32,7 @@ class Provider(Arguments, TerraformProvider):
     def __init__(
         self,
         scope: Construct,
-        id: str,  # noqa: A002
+        id: str,
         attributes: Mapping[str, object],
         *,
         alias: str | None = None,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from functools import wraps
@@ -62,7 +61,11 @@ class App(CdktfApp):
         try:
             super().synth()
             if self.hcl_output or os.environ.get("SYNTH_HCL_OUTPUT") in ("true", "1"):
-                self._write_hcl()
+                # In place of cdktf's output: JSON, or HCL that Terraform does not accept.
+                from fairway_constructs.hcl import write_hcl
+
+                for stack in [each for each in self.node.find_all() if isinstance(each, Stack)]:
+                    write_hcl(_typed_document(stack), Path(self.outdir, "stacks", stack.node.id))
         except RuntimeError as error:
             if raised:
                 found = [each for refused in raised for each in refused.findings]
@@ -75,19 +78,6 @@ class App(CdktfApp):
                     "`Identity` that gets a role there",
                 ) from None
             raise
-
-    def _write_hcl(self) -> None:
-        """Replaces cdktf's output with our HCL: JSON, or HCL that Terraform does not accept."""
-        from fairway_constructs.hcl import to_hcl
-
-        for stack in self.node.find_all():
-            if isinstance(stack, Stack):
-                document = _typed_document(stack)
-                folder = Path(self.outdir, "stacks", stack.node.id)
-                folder.joinpath("cdk.tf").write_text(to_hcl(document), encoding="utf-8")
-                asked = {section: document[section] for section in ("//", "terraform")}
-                metadata = json.dumps(asked, indent=1)
-                folder.joinpath("metadata.json").write_text(metadata, encoding="utf-8")
 
 
 def _typed_document(stack: Stack) -> dict[str, Any]:

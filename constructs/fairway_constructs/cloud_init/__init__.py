@@ -8,15 +8,19 @@ quoted for the shell.
 from __future__ import annotations
 
 import base64
+import json
 import re
 import shlex
-from functools import cache
+from dataclasses import asdict
+from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fairway_agent.quick import dataclass
 from fairway_constructs import network_access
-from fairway_constructs.cloud_init.idle import HEALTH_PORT, NodeHealth
-from fairway_constructs.cloud_init.mounts import Mount, nfs_mount
+
+# Checks of arguments find its type `Mounts` once it is loaded.
+from fairway_constructs.cloud_init.mounts import Mount  # noqa: TC001
 from fairway_constructs.terraform_data import REFERENCE
 from fairway_core.local_disks import with_local_disks
 
@@ -26,27 +30,7 @@ if TYPE_CHECKING:
 
     from jinja2 import Environment as Templates
 
-    from fairway_constructs.cloud_init.idle import IdleSettings
     from fairway_constructs.cloud_init.mounts import MachineProxy
-
-__all__ = [
-    "ADMIN_USERNAME",
-    "LOCAL_FOLDER",
-    "LONGEST_CUSTOM_DATA",
-    "Mount",
-    "NodeHealth",
-    "custom_data",
-    "export_path",
-    "nfs_mount",
-    "nfs_server_cloud_init",
-    "node_cloud_init",
-    "render_plain",
-    "script",
-    "server_cloud_init",
-    "shared_folder",
-    "shared_mount",
-    "terraform_text",
-]
 
 # The login user of every VM; Azure gives it the user id 1000 on each of them.
 ADMIN_USERNAME = "azureuser"
@@ -60,8 +44,59 @@ LOCAL_FOLDER = f"/home/{ADMIN_USERNAME}/fairway"
 # The home of the login user if /home is a shared file system.
 _LOCAL_HOME = f"/var/lib/{ADMIN_USERNAME}"
 
+# A port of the loopback address, below Linux's ephemeral ports.
+HEALTH_PORT = 18642
+
 # Comments of the document itself: the texts of files are indented further.
 _REMARK = re.compile(r"^ {0,2}#(?!cloud-config).*\n", re.MULTILINE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class IdleSettings:
+    """The settings of the idle stop: the seconds until it, the folder in which a cluster's runs
+    queue, its mount, "" for the machine's own disk, and whether the cluster may have `others`."""
+
+    after: float
+    cluster: str
+    folder: str
+    mount: str = ""
+    others: bool = False
+
+    @property
+    def text(self) -> str:
+        """The settings file that `fairway_boot.idle_stop` reads."""
+        return json.dumps(asdict(self))
+
+    @property
+    def library(self) -> str:
+        """The folder of the program's package."""
+        from fairway_core.slurm.scripts import LIBRARY
+
+        return f"{LIBRARY}-idle"
+
+    @property
+    def package(self) -> str:
+        """The path of the package's archive on the machine, in `library`."""
+        return f"{self.library}/fairway_boot.{self._boot[0]}.tar.bz2"
+
+    @property
+    def packed(self) -> str:
+        """The content of the package's archive, in base64."""
+        return base64.b64encode(self._boot[1]).decode()
+
+    @cached_property
+    def _boot(self) -> tuple[str, bytes]:
+        from fairway_core import archives
+
+        return archives.boot(archives.IDLE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeHealth:
+    """Hardware of a healthy node: its NVIDIA GPUs, and its InfiniBand adapters that are up."""
+
+    gpus: int
+    adapters: int
 
 
 def node_cloud_init(

@@ -19,7 +19,7 @@ from fairway_core.environment.filesystems import Homes
 from fairway_core.findings import UserError, counted
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from fairway_core.environment import Person
     from fairway_core.environment.filesystems import SharedQueue
@@ -77,26 +77,11 @@ class Accounts:
 
     def setup_script(self) -> str:
         """Returns the script that writes all files; accounts are then created at each boot."""
-        files = [
-            ("/etc/fairway/people", "644", self._list()),
-            ("/etc/fairway/people-settings", "644", self._settings()),
-            ("/etc/fairway/people-shares", "644", "".join(f"{line}\n" for line in self.shares)),
-            ("/usr/local/sbin/fairway-people", "755", script("people.sh")),
-            ("/etc/systemd/system/fairway-people.service", "644", _UNIT),
+        people = [
+            " ".join([each.name, str(each.number), "yes" if each.admin else "no", *key.split()])
+            for each in self.people
+            for key in each.keys or ()
         ]
-        if self.containers:
-            files.append(("/usr/local/sbin/fairway-containers", "755", script("containers.sh")))
-        return installed(files, _START)
-
-    def _list(self) -> str:
-        lines = (
-            [person.name, str(person.number), "yes" if person.admin else "no", *key.split()]
-            for person in self.people
-            for key in person.keys or ()
-        )
-        return "".join(f"{' '.join(line)}\n" for line in lines)
-
-    def _settings(self) -> str:
         settings = {
             "ADMIN": ADMIN_USERNAME,
             "HOMES": self.homes.folder,
@@ -109,7 +94,25 @@ class Accounts:
             "CONTAINERS": "yes" if self.containers else "",
             "SIGNED_IN": " ".join(self.signed_in),
         }
-        return "".join(f"{line}\n" for line in assignments(settings))
+        files = [
+            ("/etc/fairway/people", "644", text_of(people)),
+            ("/etc/fairway/people-settings", "644", text_of(assignments(settings))),
+            ("/etc/fairway/people-shares", "644", text_of(self.shares)),
+            ("/usr/local/sbin/fairway-people", "755", script("people.sh")),
+            ("/etc/systemd/system/fairway-people.service", "644", _UNIT),
+        ]
+        if self.containers:
+            files.append(("/usr/local/sbin/fairway-containers", "755", script("containers.sh")))
+        return installed(files, _START)
+
+
+def text_of(lines: Iterable[str]) -> str:
+    """Returns the text of complete lines.
+
+    >>> text_of(["a", "b"])
+    'a\\nb\\n'
+    """
+    return "".join(f"{line}\n" for line in lines)
 
 
 def installed(files: Sequence[tuple[str, str, str]], start: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from fairway_constructs.arguments import checked
@@ -20,13 +20,11 @@ from fairway_core.slurm.scripts import LIBRARY, LOG, SETTINGS
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from fairway_constructs.cloud_init import Mount
-    from fairway_constructs.cloud_init.mounts import MachineProxy
+    from fairway_constructs.cloud_init.mounts import MachineProxy, Mount
     from fairway_core.slurm import NodeFacts, Packages, SlurmCluster
 
 # The mount point of the disk with the scheduler's state.
 STATE = "/var/lib/fairway-slurm"
-
 
 # The public key of Slurm's package repository.
 _KEY = "/etc/apt/keyrings/fairway-slurm.asc"
@@ -77,44 +75,56 @@ class SlurmNode:
         }
 
 
-def scheduler_settings(
-    *, scale_sets: Mapping[str, tuple[str, int]], client_id: str, vault: str, idle: int
-) -> dict[str, Any]:
-    """Returns the settings of the scheduler's programs: each scale set's id and permanent nodes.
+def scheduler_cloud_init(
+    cluster: SlurmCluster,
+    *,
+    scale_sets: Mapping[str, str],
+    vault: str,
+    client_id: str,
+    mounts: Sequence[Mount],
+    addresses: str,
+    proxy: MachineProxy | None = None,
+) -> str:
+    """Returns the cloud-config of the VM that runs slurmctld of that cluster; `scale_sets` are the
+    ids of the partitions', and `addresses` a pattern of those of nodes.
 
-    Idle nodes are deleted after `idle` seconds.
+    It mounts the file systems of its nodes, and the login user reaches nodes with their shared key.
+    Raises UserError if Azure would refuse it for its size, as with many partitions.
     """
-    return {
+
+    assert cluster.cloud is not None, "its nodes come and go"
+    settings: dict[str, Any] = {
+        # With the number of permanent nodes.
         "scale_sets": {
-            name: {"id": resource, "kept": kept} for name, (resource, kept) in scale_sets.items()
+            each.name: {"id": scale_sets[each.name], "kept": each.kept}
+            for each in cluster.partitions
+            if each.name in scale_sets
         },
         "client_id": client_id,
         "vault": vault,
         "state": f"{STATE}/nodes",
         "claim_address": "0.0.0.0",  # noqa: S104 - the network admits the nodes' subnet alone
         "log": LOG,
-        "hold": idle + _UNTIL_DELETED,
+        "hold": cluster.cloud.idle + _UNTIL_DELETED,
     }
-
-
-def scheduler_cloud_init(
-    cluster: SlurmCluster,
-    *,
-    settings: Mapping[str, Any],
-    mounts: Sequence[Mount],
-    host_patterns: Sequence[str],
-    proxy: MachineProxy | None = None,
-) -> str:
-    """Returns the cloud-config of the VM that runs slurmctld of that cluster.
-
-    It mounts the file systems of its nodes, and the login user reaches nodes with their shared key.
-    Raises UserError if Azure would refuse it for its size, as with many partitions.
-    """
+    patterns = _host_patterns(cluster, addresses)
 
     def text_for(cluster: SlurmCluster, settings: Mapping[str, Any]) -> str:
-        more = _of_scheduler(cluster, settings, proxied=proxy is not None)
+        more = {
+            **_programs(settings, archives.SCHEDULER, cluster.packages),
+            "files": render(cluster),
+            "scripts": cloud_programs(proxy=proxy is not None),
+            "accounting": cluster.accounting is not None,
+            "rules": accounting_commands(cluster),
+            "scheduler_script": script("slurm_scheduler.sh"),
+            "key_script": script("munge_key.sh"),
+            # As for the disks of file servers.
+            "volume_script": script("nfs_server.sh"),
+            "disk_settings": {"NAME": "slurm", "DISKS": 1, "EXPORT": STATE},
+            "state": STATE,
+        }
         return _of_server(
-            "slurm_scheduler.yaml.j2", more, mounts=mounts, host_patterns=host_patterns, proxy=proxy
+            "slurm_scheduler.yaml.j2", more, mounts=mounts, host_patterns=patterns, proxy=proxy
         )
 
     text = text_for(cluster, settings)
@@ -136,21 +146,8 @@ def scheduler_cloud_init(
     return text
 
 
-def _of_scheduler(
-    cluster: SlurmCluster, settings: Mapping[str, Any], *, proxied: bool
-) -> dict[str, Any]:
-    return {
-        **_programs(settings, archives.SCHEDULER, cluster.packages),
-        "files": render(cluster),
-        "scripts": cloud_programs(proxy=proxied),
-        "accounting": cluster.accounting is not None,
-        "rules": accounting_commands(cluster),
-        "scheduler_script": script("slurm_scheduler.sh"),
-        "key_script": script("munge_key.sh"),
-        "volume_script": script("nfs_server.sh"),
-        "disk_settings": asdict(_Disk()),
-        "state": STATE,
-    }
+def _host_patterns(cluster: SlurmCluster, addresses: str) -> list[str]:
+    return [addresses, *(f"{each.name}-*" for each in cluster.partitions)]
 
 
 def _of_server(
@@ -180,11 +177,12 @@ def login_cloud_init(
     vault: str,
     client_id: str,
     mounts: Sequence[Mount],
-    host_patterns: Sequence[str],
+    addresses: str,
     proxy: MachineProxy | None = None,
 ) -> str:
     """Returns the cloud-config of a VM from which users submit to that cluster; its identity reads
-    the key from the vault."""
+    the key from the vault. `addresses` is a pattern of those of nodes."""
+    patterns = _host_patterns(cluster, addresses)
     settings = {"scale_sets": {}, "vault": vault, "client_id": client_id}
     files = render(cluster).items()
     more = {
@@ -193,17 +191,8 @@ def login_cloud_init(
         "files": {name: text for name, text in files if name in ("slurm.conf", TOPOLOGY)},
     }
     return _of_server(
-        "slurm_login.yaml.j2", more, mounts=mounts, host_patterns=host_patterns, proxy=proxy
+        "slurm_login.yaml.j2", more, mounts=mounts, host_patterns=patterns, proxy=proxy
     )
-
-
-@dataclass(frozen=True)
-class _Disk:
-    """The state's volume, as settings of the script that file servers use for their disks."""
-
-    NAME: str = "slurm"
-    DISKS: int = 1
-    EXPORT: str = STATE
 
 
 def _programs(

@@ -28,10 +28,12 @@ def start_task_script(cloud_config: str) -> str:
     lines = [script("batch_node.sh")]
     for entry in config.get("write_files", []):
         _require_known(entry, {"path", "permissions", "content"})
-        if not entry["path"].endswith(_OWN_UNIT):
-            lines.append(
-                _written(entry["path"], entry.get("permissions", "0644"), entry["content"])
-            )
+        path, content = entry["path"], entry["content"].removesuffix("\n")
+        if _END in content:
+            raise ValueError(f"{path} holds the line that ends it")
+        if not path.endswith(_OWN_UNIT):
+            mode = entry.get("permissions", "0644")
+            lines.append(f"write_file {shlex.quote(path)} {mode} <<'{_END}'\n{content}\n{_END}")
     lines += [shlex.join(command) for command in config.get("bootcmd", [])]
     lines.append(f"install_packages {shlex.join(config.get('packages', []))}")
     lines += [
@@ -55,10 +57,3 @@ def start_task_command(cloud_config: str) -> str:
 def _require_known(part: dict[str, Any], known: set[str]) -> None:
     if unknown := part.keys() - known:
         raise ValueError(f"a start task does not know {', '.join(sorted(unknown))}")
-
-
-def _written(path: str, mode: str, content: str) -> str:
-    if _END in content:
-        raise ValueError(f"{path} holds the line that ends it")
-    text = content if content.endswith("\n") else f"{content}\n"
-    return f"write_file {shlex.quote(path)} {mode} <<'{_END}'\n{text}{_END}"

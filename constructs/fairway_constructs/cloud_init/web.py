@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from fairway_constructs.cloud_init import assignments, render_plain, script
-from fairway_constructs.cloud_init.people import installed
+from fairway_constructs.cloud_init.people import installed, text_of
 from fairway_core.environment.web import USER
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from fairway_core.environment.filesystems import Homes
     from fairway_core.target import Target
@@ -61,11 +61,37 @@ class WebPage:
 
     def setup_script(self) -> str:
         """Returns the script that writes all files; the node sets up the page at each boot."""
+        settings = {
+            "USER_NAME": USER,
+            "USER_ID": str(_USER_ID),
+            "ACCOUNT": self.account,
+            "HOMES": self.homes.folder,
+            "MOUNT": self.homes.mount,
+            "PACKAGE": self.package,
+        }
+        secrets = {
+            "vault": self.vault_url,
+            "client_id": self.identity,
+            "certificate": self.certificate,
+            "secret": self.secret,
+            "changed": ["systemctl", "--no-block", "try-restart", "fairway-web-proxy.service"],
+        }
+        serve = {
+            "url": self.url,
+            "tenant": self.tenant,
+            "audience": self.client_id,
+            "targets": [each.name for each in self.targets],
+        }
+        # As seen inside the network, with the account of the server's runs.
+        inside = {"reach": None, "gateway": None}
+        targets = [
+            each.model_copy(update=inside).as_user(self.account).record() for each in self.targets
+        ]
         files = [
-            (f"{_FOLDER}/settings", "644", self._settings()),
-            (f"{_FOLDER}/secrets.json", "644", _json(self._secrets())),
-            (f"{_FOLDER}/fairway.yaml", "644", _json({"serve": self._serve()})),
-            (f"{_FOLDER}/targets.json", "644", _json(self._targets())),
+            (f"{_FOLDER}/settings", "644", text_of(assignments(settings))),
+            (f"{_FOLDER}/secrets.json", "644", _json(secrets)),
+            (f"{_FOLDER}/fairway.yaml", "644", _json({"serve": serve})),
+            (f"{_FOLDER}/targets.json", "644", _json(targets)),
             (f"{_FOLDER}/proxy.conf", "644", self.proxy_configuration()),
             ("/usr/local/sbin/fairway-web-setup", "755", script("web.sh")),
             *((f"/etc/systemd/system/{name}", "644", text) for name, text in self.units().items()),
@@ -99,37 +125,6 @@ class WebPage:
         )
         found = (each.partition("\n") for each in text.split("== ")[1:])
         return {name: unit for name, _, unit in found}
-
-    def _settings(self) -> str:
-        settings = {
-            "USER_NAME": USER,
-            "USER_ID": str(_USER_ID),
-            "ACCOUNT": self.account,
-            "HOMES": self.homes.folder,
-            "MOUNT": self.homes.mount,
-            "PACKAGE": self.package,
-        }
-        return "".join(f"{line}\n" for line in assignments(settings))
-
-    def _secrets(self) -> Mapping[str, object]:
-        return {
-            "vault": self.vault_url,
-            "client_id": self.identity,
-            "certificate": self.certificate,
-            "secret": self.secret,
-            "changed": ["systemctl", "--no-block", "try-restart", "fairway-web-proxy.service"],
-        }
-
-    def _serve(self) -> Mapping[str, object]:
-        known = {"url": self.url, "tenant": self.tenant, "audience": self.client_id}
-        return {**known, "targets": [each.name for each in self.targets]}
-
-    def _targets(self) -> list[dict[str, object]]:
-        """Returns the targets as seen inside the network, with the account of the server's runs."""
-        inside = {"reach": None, "gateway": None}
-        return [
-            each.model_copy(update=inside).as_user(self.account).record() for each in self.targets
-        ]
 
 
 def _json(value: object) -> str:

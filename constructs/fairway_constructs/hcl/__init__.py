@@ -4,6 +4,6 @@
 For `cdktf synth --hcl` `cdktf_attributes` passes a resource's arguments to cdktf.
 """
 
-from fairway_constructs.hcl.document import BACKEND, cdktf_attributes, shape_of, to_hcl
+from fairway_constructs.hcl.document import BACKEND, cdktf_attributes, shape_of, to_hcl, write_hcl
 
-__all__ = ["BACKEND", "cdktf_attributes", "shape_of", "to_hcl"]
+__all__ = ["BACKEND", "cdktf_attributes", "shape_of", "to_hcl", "write_hcl"]

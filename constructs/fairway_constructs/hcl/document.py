@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from fairway_constructs.bindings.blocks import BlockBody, ObjectBody
 from fairway_constructs.bindings.facts import kept_facts
-from fairway_constructs.hcl.expressions import assignments, expression, sequence
-from fairway_constructs.hcl.templates import base64_text, hashed_text, quoted
+from fairway_constructs.hcl.expressions import (
+    assignments,
+    base64_text,
+    expression,
+    hashed_text,
+    quoted,
+    sequence,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from pathlib import Path
 
     from fairway_constructs.bindings.facts import Body
 
@@ -97,6 +105,13 @@ def to_hcl(document: Mapping[str, Any]) -> str:
     return "\n\n".join(texts) + "\n"
 
 
+def write_hcl(document: Mapping[str, Any], folder: Path) -> None:
+    """Writes the HCL of a stack, and beside it the metadata that cdktf's command line needs."""
+    (folder / "cdk.tf").write_text(to_hcl(document), encoding="utf-8")
+    asked = {section: document[section] for section in ("//", "terraform")}
+    (folder / "metadata.json").write_text(json.dumps(asked, indent=1), encoding="utf-8")
+
+
 def _with_shared_texts(document: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the document with a text as a local value if a resource also has its MD5."""
     shared: dict[str, str] = {}
@@ -120,7 +135,7 @@ def _with_shared_texts(document: Mapping[str, Any]) -> dict[str, Any]:
     return {**document, "resource": resources, "locals": local_values}
 
 
-def shape_of(section: str, type: str, own: Shape = _PLAIN) -> Shape:  # noqa: A002
+def shape_of(section: str, type: str, own: Shape = _PLAIN) -> Shape:
     """Returns the shape of a resource, a data source or a provider, with Terraform's own blocks."""
     facts = kept_facts()
     known = {
@@ -166,7 +181,6 @@ def _path(block: _Block) -> tuple[list[str], list[str]]:
 
 
 def _block(header: str, body: Mapping[str, Any], shape: Shape, indent: str) -> list[str]:
-    """Returns the lines of a block."""
     inner = f"{indent}  "
     names = _in_order(name for name in body if name != _COMMENT)
     blocks = [name for name in names if shape.is_block(name, body[name]) or name in shape.labelled]
@@ -184,7 +198,6 @@ def _block(header: str, body: Mapping[str, Any], shape: Shape, indent: str) -> l
 
 
 def _nested_blocks(name: str, value: Any, shape: Shape, indent: str) -> Iterator[list[str]]:
-    """Yields the lines of each block with that name."""
     inside = shape.inside(name)
     for body in value if isinstance(value, list) else [value]:
         if name not in shape.labelled:
@@ -206,7 +219,6 @@ def _in_order(names: Iterator[str]) -> list[str]:
 
 
 def _argument(name: str, value: Any, shape: Shape, indent: str) -> str:
-    """Returns the value of an argument as an expression."""
     if name in shape.bare:
         return _bare(value, indent)
     if name in ("custom_data", "user_data") and isinstance(value, str):

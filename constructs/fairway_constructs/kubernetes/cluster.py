@@ -5,22 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal
 
 from fairway_agent.kubernetes.settings import NODE_PROVISIONING
-from fairway_constructs.azurerm.kubernetes_cluster import (
-    ApiServerAccessProfile,
-    AutoScalerProfile,
-    AzureActiveDirectoryRoleBasedAccessControl,
-    DefaultNodePool,
-    DefaultNodePoolUpgradeSettings,
-    KubeletIdentity,
-    MaintenanceWindowAutoUpgrade,
-    MaintenanceWindowNodeOs,
-    NetworkProfile,
-    NodeProvisioningProfile,
-    OmsAgent,
-    StorageProfile,
-)
-from fairway_constructs.azurerm.kubernetes_cluster import Identity as ClusterIdentity
-from fairway_constructs.azurerm.kubernetes_cluster import KubernetesCluster as ClusterResource
+from fairway_constructs.azurerm import kubernetes_cluster as aks
 from fairway_constructs.cdk import Lifecycle, Timeouts
 from fairway_constructs.identity import Identity, IIdentity, give_role, own_role
 from fairway_constructs.network_access import public_ranges
@@ -45,7 +30,7 @@ if TYPE_CHECKING:
     from fairway_constructs.azurerm.role_assignment import RoleAssignment
     from fairway_constructs.cdk import Construct
     from fairway_constructs.network_access import SubnetRef
-    from fairway_constructs.placement import Placement
+    from fairway_constructs.scope import Placement
     from fairway_core.environment.access import Researcher
     from fairway_core.environment.kubernetes import UpgradeWindow
     from fairway_core.fields import Count
@@ -99,7 +84,7 @@ class KubernetesCluster(Service):
     def __init__(
         self,
         scope: Construct,
-        id: str = "kubernetes",  # noqa: A002
+        id: str = "kubernetes",
         *,
         subnet: SubnetRef,
         kubelet: IIdentity,
@@ -135,7 +120,7 @@ class KubernetesCluster(Service):
         control = _control(self, subnet.id, kubelet.id)
         self.name = place.name("kubernetes_cluster")
         self.resource_group = place.resource_group
-        self.cluster = ClusterResource(
+        self.cluster = aks.KubernetesCluster(
             self,
             "kubernetes",
             name=self.name,
@@ -146,8 +131,23 @@ class KubernetesCluster(Service):
             sku_tier=spec.tier,
             **_identities(client_config(self).tenant_id, spec.admins, control, kubelet),
             **_api_server(spec, allowed, egress_address),
-            network_profile=_network(spec, outbound),
-            oms_agent=_agent(workspace_id) if workspace_id else None,
+            network_profile=aks.NetworkProfile(
+                network_plugin="azure",
+                network_plugin_mode="overlay",
+                network_data_plane="cilium",
+                network_policy="cilium",
+                outbound_type=outbound,
+                pod_cidr=str(spec.pod_range),
+                service_cidr=str(spec.service_range),
+                dns_service_ip=str(spec.service_range[_DNS_ADDRESS]),
+            ),
+            oms_agent=(
+                aks.OmsAgent(
+                    log_analytics_workspace_id=workspace_id, msi_auth_for_monitoring_enabled=True
+                )
+                if workspace_id
+                else None
+            ),
             **_nodes(spec, place, subnet.id),
             **_upgrades(spec.upgrades, spot=spot),
             timeouts=_LONG,
@@ -219,7 +219,7 @@ def _identities(
         "local_account_disabled": True,
         "run_command_enabled": False,
         "azure_active_directory_role_based_access_control": (
-            AzureActiveDirectoryRoleBasedAccessControl(
+            aks.AzureActiveDirectoryRoleBasedAccessControl(
                 azure_rbac_enabled=True,
                 # The provider requires this or administrators, although it could look it up.
                 tenant_id=tenant_id,
@@ -228,8 +228,8 @@ def _identities(
         ),
         "oidc_issuer_enabled": True,
         "workload_identity_enabled": True,
-        "identity": ClusterIdentity(type="UserAssigned", identity_ids=[control.id]),
-        "kubelet_identity": KubeletIdentity(
+        "identity": aks.Identity(type="UserAssigned", identity_ids=[control.id]),
+        "kubelet_identity": aks.KubeletIdentity(
             client_id=kubelet.client_id,
             object_id=kubelet.principal_id,
             user_assigned_identity_id=kubelet.id,
@@ -248,49 +248,32 @@ def _api_server(
             "private_dns_zone_id": "None",
         }
     ranges = public_ranges(allowed, egress_address)
-    return {"api_server_access_profile": ApiServerAccessProfile(authorized_ip_ranges=ranges)}
-
-
-def _network(spec: Kubernetes, outbound: Outbound) -> NetworkProfile:
-    return NetworkProfile(
-        network_plugin="azure",
-        network_plugin_mode="overlay",
-        network_data_plane="cilium",
-        network_policy="cilium",
-        outbound_type=outbound,
-        pod_cidr=str(spec.pod_range),
-        service_cidr=str(spec.service_range),
-        dns_service_ip=str(spec.service_range[_DNS_ADDRESS]),
-    )
-
-
-def _agent(workspace_id: str) -> OmsAgent:
-    return OmsAgent(log_analytics_workspace_id=workspace_id, msi_auth_for_monitoring_enabled=True)
+    return {"api_server_access_profile": aks.ApiServerAccessProfile(authorized_ip_ranges=ranges)}
 
 
 def _nodes(spec: Kubernetes, place: Placement, subnet_id: str) -> dict[str, Any]:
     """Returns the system pool, and the settings for starting nodes of all pools."""
     scales = spec.system.node_range.scales
     return {
-        "node_provisioning_profile": NodeProvisioningProfile(mode="Manual"),
+        "node_provisioning_profile": aks.NodeProvisioningProfile(mode="Manual"),
         "default_node_pool": _system_pool(spec, place, subnet_id),
-        "auto_scaler_profile": AutoScalerProfile(
+        "auto_scaler_profile": aks.AutoScalerProfile(
             # Tasks on several nodes wait for as long too.
             max_node_provisioning_time=f"{NODE_PROVISIONING / 60:g}m",
             skip_nodes_with_local_storage=False,
         ),
         # File systems are mounted by their addresses, which needs no driver.
-        "storage_profile": StorageProfile(file_driver_enabled=False, blob_driver_enabled=False),
+        "storage_profile": aks.StorageProfile(file_driver_enabled=False, blob_driver_enabled=False),
         "lifecycle": (
             Lifecycle(ignore_changes=["default_node_pool[0].node_count"]) if scales else None
         ),
     }
 
 
-def _system_pool(spec: Kubernetes, place: Placement, subnet_id: str) -> DefaultNodePool:
+def _system_pool(spec: Kubernetes, place: Placement, subnet_id: str) -> aks.DefaultNodePool:
     nodes = spec.system.node_range
     scales = nodes.scales
-    return DefaultNodePool(
+    return aks.DefaultNodePool(
         name=SYSTEM_POOL,
         # The provider upgrades nodes to this version, and not to that of the cluster.
         orchestrator_version=spec.version,
@@ -309,7 +292,7 @@ def _system_pool(spec: Kubernetes, place: Placement, subnet_id: str) -> DefaultN
         temporary_name_for_rotation=f"{SYSTEM_POOL}tmp",
         # Users' pods stay off the nodes of the system pods.
         only_critical_addons_enabled=True,
-        upgrade_settings=DefaultNodePoolUpgradeSettings(
+        upgrade_settings=aks.DefaultNodePoolUpgradeSettings(
             max_surge="10%", drain_timeout_in_minutes=DRAIN_MINUTES
         ),
         tags=place.tags,
@@ -334,9 +317,9 @@ def _upgrades(window: UpgradeWindow | None, *, spot: bool) -> dict[str, Any]:
     }
     found: dict[str, Any] = {
         "node_os_upgrade_channel": window.nodes,
-        "maintenance_window_node_os": MaintenanceWindowNodeOs(**when),
+        "maintenance_window_node_os": aks.MaintenanceWindowNodeOs(**when),
     }
     if not spot:
         found["automatic_upgrade_channel"] = "patch"
-        found["maintenance_window_auto_upgrade"] = MaintenanceWindowAutoUpgrade(**when)
+        found["maintenance_window_auto_upgrade"] = aks.MaintenanceWindowAutoUpgrade(**when)
     return found

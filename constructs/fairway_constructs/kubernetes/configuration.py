@@ -4,19 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from fairway_constructs.azurerm import kubernetes_flux_configuration as flux
 from fairway_constructs.azurerm.kubernetes_cluster_extension import KubernetesClusterExtension
-from fairway_constructs.azurerm.kubernetes_flux_configuration import (
-    BlobStorage,
-    BlobStorageManagedIdentity,
-    KubernetesFluxConfiguration,
-    Kustomizations,
-)
 from fairway_constructs.azurerm.storage_blob import StorageBlob
-from fairway_constructs.azurerm.storage_container import StorageContainer
 from fairway_constructs.cdk import Component
 from fairway_constructs.identity import Identity
-from fairway_constructs.protection import kept
 from fairway_constructs.researchers import give_researcher
+from fairway_constructs.storage import private_container
 from fairway_constructs.terraform_data import literal, md5_of
 from fairway_core.environment.access import DEPLOYER
 from fairway_core.kubernetes.flux import NAMESPACE, kustomizations
@@ -24,6 +18,7 @@ from fairway_core.kubernetes.flux import NAMESPACE, kustomizations
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from fairway_constructs.azurerm.storage_container import StorageContainer
     from fairway_constructs.cdk import Construct
     from fairway_constructs.kubernetes.cluster import KubernetesCluster
     from fairway_constructs.registry import IRegistry
@@ -50,21 +45,14 @@ class KubernetesFoundation(Component):
     def __init__(
         self,
         scope: Construct,
-        id: str = "kubernetes-foundation",  # noqa: A002
+        id: str = "kubernetes-foundation",
         *,
         storage_account_id: StorageAccountId,
         name: str,
         registry: IRegistry | None = None,
     ) -> None:
         super().__init__(scope, id)
-        self.container = StorageContainer(
-            self,
-            f"container-{name}",
-            name=name,
-            storage_account_id=storage_account_id,
-            container_access_type="private",
-            lifecycle=kept(self),
-        )
+        self.container = private_container(self, f"container-{name}", name, storage_account_id)
         self.kubelet = Identity(self, "kubelet")
         if registry is not None:
             registry.grant_pull(self.kubelet)
@@ -97,7 +85,7 @@ class KubernetesConfiguration(Component):
     def __init__(
         self,
         scope: Construct,
-        id: str = "kubernetes-configuration",  # noqa: A002
+        id: str = "kubernetes-configuration",
         *,
         cluster: KubernetesCluster,
         container: StorageContainer,
@@ -106,24 +94,26 @@ class KubernetesConfiguration(Component):
         super().__init__(scope, id)
         self.container = container
         blobs = [self._blob(path, text, cluster) for path, text in manifests.items()]
-        flux = KubernetesClusterExtension(
+        extension = KubernetesClusterExtension(
             self, "flux", name="flux", cluster_id=cluster.id, extension_type="microsoft.flux"
         )
-        self.flux = KubernetesFluxConfiguration(
+        self.flux = flux.KubernetesFluxConfiguration(
             self,
             "kubernetes-configuration",
             name="fairway",
             cluster_id=cluster.id,
             namespace=NAMESPACE,
             scope_="cluster",
-            blob_storage=BlobStorage(
+            blob_storage=flux.BlobStorage(
                 # The provider expects the address here, not the id.
                 container_id=self.container.url,
-                managed_identity=BlobStorageManagedIdentity(client_id=cluster.kubelet.client_id),
+                managed_identity=flux.BlobStorageManagedIdentity(
+                    client_id=cluster.kubelet.client_id
+                ),
                 sync_interval_in_seconds=_EVERY,
             ),
             kustomizations=[
-                Kustomizations(
+                flux.Kustomizations(
                     name=name,
                     path=path,
                     depends_on=list(after) or None,
@@ -135,7 +125,7 @@ class KubernetesConfiguration(Component):
                 )
                 for name, path, after in kustomizations(manifests)
             ],
-            depends_on=[flux, *blobs],
+            depends_on=[extension, *blobs],
         )
 
     def _blob(self, path: str, text: str, cluster: KubernetesCluster) -> StorageBlob:

@@ -5,10 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal
 
 from fairway_agent.kubernetes.settings import patience
-from fairway_constructs.azurerm.kubernetes_cluster_node_pool import (
-    KubernetesClusterNodePool,
-    UpgradeSettings,
-)
+from fairway_constructs.azurerm import kubernetes_cluster_node_pool as aks_pool
 from fairway_constructs.cdk import Lifecycle, Timeouts
 from fairway_constructs.cloud_init import shared_folder
 from fairway_constructs.kubernetes.cluster import DRAIN_MINUTES
@@ -105,7 +102,14 @@ class KubernetesNodePool(TakesJobs):
         # The provider would temporarily create a second pool of that size, for which no quota has
         # room.
         marker = TerraformData(self, f"fixed-{name}", input=fixed)
-        self.pool = KubernetesClusterNodePool(
+        nodes = spec.node_range
+        counts: dict[str, Any] = {"node_count": nodes.min}
+        if nodes.scales:
+            counts = {"auto_scaling_enabled": True, "min_count": nodes.min, "max_count": nodes.max}
+        tags, adapters = self.place.labelled("cluster", name), vm_size(spec.size).infiniband
+        if spec.offers_infiniband and adapters and nodes.min == 0:
+            tags[_TEMPLATE] = str(adapters.adapters)
+        self.pool = aks_pool.KubernetesClusterNodePool(
             self,
             f"cluster-{name}",
             name=name,
@@ -116,13 +120,13 @@ class KubernetesNodePool(TakesJobs):
             proximity_placement_group_id=spec.proximity_placement_group,
             **fixed,
             **_nodes(name, spec),
-            **_counts(spec),
+            **counts,
             **_priority(spec, cluster.upgrades),
-            tags=_tags(self.place.labelled("cluster", name), spec),
+            tags=tags,
             timeouts=_LONG,
             lifecycle=Lifecycle(
                 replace_triggered_by=[marker],
-                ignore_changes=["node_count"] if spec.node_range.scales else (),
+                ignore_changes=["node_count"] if nodes.scales else (),
             ),
         )
         self.id = self.pool.id
@@ -198,16 +202,9 @@ def _nodes(name: str, spec: NodePool) -> dict[str, Any]:
     }
 
 
-def _counts(spec: NodePool) -> dict[str, Any]:
-    nodes = spec.node_range
-    if not spec.node_range.scales:
-        return {"node_count": nodes.min}
-    return {"auto_scaling_enabled": True, "min_count": nodes.min, "max_count": nodes.max}
-
-
 def _priority(spec: NodePool, window: UpgradeWindow | None) -> dict[str, Any]:
     if not spec.spot:
-        settings = UpgradeSettings(
+        settings = aks_pool.UpgradeSettings(
             # One node after another: no quota has room for extra nodes. The provider sends
             # `maxSurge: 0` with it, and accepts only one of the two.
             max_unavailable="1",
@@ -220,10 +217,3 @@ def _priority(spec: NodePool, window: UpgradeWindow | None) -> dict[str, Any]:
         return {"upgrade_settings": settings}
     price = spec.spot.max_price if isinstance(spec.spot, SpotPool) else _ANY_PRICE
     return {"priority": "Spot", "eviction_policy": "Delete", "spot_max_price": price}
-
-
-def _tags(tags: dict[str, str], spec: NodePool) -> dict[str, str]:
-    adapters = vm_size(spec.size).infiniband
-    if spec.offers_infiniband and adapters and spec.node_range.min == 0:
-        return {**tags, _TEMPLATE: str(adapters.adapters)}
-    return tags

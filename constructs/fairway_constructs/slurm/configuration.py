@@ -25,12 +25,14 @@ from fairway_core.slurm import (
     SlurmCluster,
     Timing,
 )
+from fairway_core.slurm.rendering import share_commands
 from fairway_core.target import NodeRange
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from fairway_constructs.cloud_init import Mount
+    from fairway_constructs.cloud_init.mounts import Mount
+    from fairway_constructs.cloud_init.people import Accounts
     from fairway_core.catalog import VmSize
     from fairway_core.environment import Slurm
     from fairway_core.environment.node_rules import ScaleSetNodes
@@ -90,9 +92,24 @@ def slurm_cluster(
         ),
         timing=Timing(credential=_CREDENTIAL_SECONDS),
         cloud=Cloud(idle=int(spec.idle)),
-        accounting=_accounting(spec, several_users) if spec.accounting else None,
+        accounting=(
+            Accounting(
+                accounts=tuple(spec.accounts.items()),
+                qos=tuple((name, Qos(**dict(each))) for name, each in spec.qos.items()),
+                users=(ADMIN_USERNAME,),
+                several=several_users,
+            )
+            if spec.accounting
+            else None
+        ),
         packages=packages_of(spec),
     )
+
+
+def with_shares(accounts: Accounts, cluster: SlurmCluster) -> Accounts:
+    """Returns the users' accounts with their shares in the accounting of their scheduler."""
+    names = [person.name for person in accounts.people]
+    return replace(accounts, shares=share_commands(cluster, names))
 
 
 def packages_of(spec: Slurm) -> Packages:
@@ -109,17 +126,8 @@ def packages_of(spec: Slurm) -> Packages:
     return Packages(**{**spec.packages.model_dump(), "key": key})
 
 
-def _accounting(spec: Slurm, several_users: bool) -> Accounting:
-    return Accounting(
-        accounts=tuple(spec.accounts.items()),
-        qos=tuple((name, Qos(**dict(each))) for name, each in spec.qos.items()),
-        users=(ADMIN_USERNAME,),
-        several=several_users,
-    )
-
-
 def partition(name: str, spec: SlurmPartition, *, default: bool) -> Partition:
-    """Returns a partition: its nodes' hardware, and the features for jobs' constraints."""
+    """Returns a partition: its nodes' hardware, and their features."""
     size = vm_size(spec.size)
     sockets, cores, threads = _topology(size)
     return Partition(
@@ -133,7 +141,12 @@ def partition(name: str, spec: SlurmPartition, *, default: bool) -> Partition:
         threads_per_core=threads,
         memory_mib=slurm_memory_mib(spec.size),
         gpus=_gpus(size),
-        features=_features(size, spot=spec.spot),
+        # For the constraints of jobs.
+        features=(
+            _short(size),
+            *(("ib",) if size.rdma else ()),
+            "spot" if spec.spot else "dedicated",
+        ),
         default=default,
     )
 
@@ -146,7 +159,7 @@ def node_facts(size: VmSize, mounts: Sequence[Mount], *, image_checks: bool = Fa
     return replace(
         NodeFacts.of(size),
         mounts=tuple(mount.path for mount in mounts),
-        image_checks=size.name.removeprefix("Standard_").lower() if image_checks else "",
+        image_checks=_short(size) if image_checks else "",
     )
 
 
@@ -174,7 +187,5 @@ def _gpus(size: VmSize) -> Gpus | None:
     )
 
 
-def _features(size: VmSize, *, spot: bool) -> tuple[str, ...]:
-    """Returns the VM size without its prefix, "ib" with InfiniBand, and the kind of capacity."""
-    name = size.name.removeprefix("Standard_").lower()
-    return (name, *(("ib",) if size.rdma else ()), "spot" if spot else "dedicated")
+def _short(size: VmSize) -> str:
+    return size.name.removeprefix("Standard_").lower()

@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from fairway_constructs.cdk import Component
 from fairway_constructs.cloud_init import ADMIN_USERNAME, shared_folder
-from fairway_constructs.cloud_init.slurm import (
-    login_cloud_init,
-    scheduler_cloud_init,
-    scheduler_settings,
-)
+from fairway_constructs.cloud_init.slurm import login_cloud_init, scheduler_cloud_init
 from fairway_constructs.identity import give_role, own_role
 from fairway_constructs.scope import place_of, subscription_of
 from fairway_constructs.server_vm import attach, private_interface, server_vm
-from fairway_constructs.slurm.configuration import slurm_cluster
+from fairway_constructs.slurm.configuration import slurm_cluster, with_shares
 from fairway_constructs.targets import TakesJobs, job_facts
 from fairway_core.catalog import vm_size
 from fairway_core.catalog.tables import look_up
 from fairway_core.environment import Slurm
 from fairway_core.naming import SLURM_TAG
 from fairway_core.slurm.cluster import PLACES, READS_OPERATIONS, SCALES
-from fairway_core.slurm.rendering import share_commands
 from fairway_core.target import SlurmAccess
 
 if TYPE_CHECKING:
@@ -71,7 +66,7 @@ class SlurmScheduler(Component):
     def __init__(
         self,
         scope: Construct,
-        id: str = "slurm-scheduler",  # noqa: A002
+        id: str = "slurm-scheduler",
         *,
         partitions: Mapping[str, SlurmPartition],
         scale_sets: Mapping[str, str],
@@ -98,7 +93,6 @@ class SlurmScheduler(Component):
         )
         super().__init__(scope, id)
         self._partitions, self._mounts = partitions, mounts
-        self._foundation, self._subnet = foundation, subnet
         host, machine = self.place.name("computer_name_prefix", _NAME), vm_size(spec.scheduler_size)
         # The address must not change: nodes and running jobs know it.
         interface = private_interface(
@@ -123,10 +117,18 @@ class SlurmScheduler(Component):
             role="slurm-scheduler",
             size=machine,
             interface_id=interface.id,
-            cloud_init=self._cloud_init(scale_sets, int(spec.idle)),
+            cloud_init=scheduler_cloud_init(
+                self.cluster,
+                scale_sets=scale_sets,
+                vault=foundation.vault_url,
+                client_id=foundation.scheduler.client_id,
+                mounts=mounts,
+                addresses=subnet.address_pattern,
+                proxy=self.place.proxy,
+            ),
             identity_ids=[foundation.scheduler.id],
             more_tags={SLURM_TAG: self.cluster.packages.version},
-            accounts=self._with_shares(accounts),
+            accounts=with_shares(accounts, self.cluster) if accounts else None,
             agent_identity_id=foundation.scheduler.id if monitored else None,
             ready=subnet.ready_for(self),
             depends_on=depends_on,
@@ -142,31 +144,6 @@ class SlurmScheduler(Component):
         each = look_up(name, self._partitions, "partition")
         found = self._mounts if mounts is None else mounts
         return _Partition(self, name, each, found, hosts=self.hosts or [self.address])
-
-    def _cloud_init(self, scale_sets: Mapping[str, str], idle: int) -> str:
-        # With the number of permanent nodes.
-        sets = {
-            name: (scale_sets[name], each.node_range.min) for name, each in self._partitions.items()
-        }
-        return scheduler_cloud_init(
-            self.cluster,
-            settings=scheduler_settings(
-                scale_sets=sets,
-                client_id=self._foundation.scheduler.client_id,
-                vault=self._foundation.vault_url,
-                idle=idle,
-            ),
-            mounts=self._mounts,
-            host_patterns=[self._subnet.address_pattern, *(f"{name}-*" for name in sets)],
-            proxy=self.place.proxy,
-        )
-
-    def _with_shares(self, accounts: Accounts | None) -> Accounts | None:
-        """Returns the users' accounts with their shares in Slurm's accounting."""
-        if accounts is None:
-            return None
-        names = [person.name for person in accounts.people]
-        return replace(accounts, shares=share_commands(self.cluster, names))
 
 
 class SlurmLoginNode(Component):
@@ -217,10 +194,7 @@ class SlurmLoginNode(Component):
                 vault=foundation.vault_url,
                 client_id=foundation.nodes.client_id,
                 mounts=mounts,
-                host_patterns=[
-                    subnet.address_pattern,
-                    *(f"{each.name}-*" for each in scheduler.cluster.partitions),
-                ],
+                addresses=subnet.address_pattern,
                 proxy=place.proxy,
             ),
             identity_ids=[foundation.nodes.id, *(each.id for each in managed_identities)],

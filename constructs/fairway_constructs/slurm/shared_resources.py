@@ -8,7 +8,6 @@ from fairway_constructs.azurerm.managed_disk import ManagedDisk
 from fairway_constructs.identity import Identity
 from fairway_constructs.network_access import public_ranges
 from fairway_constructs.protection import delete_lock, kept
-from fairway_constructs.scope import place_of
 from fairway_constructs.service import Service
 from fairway_constructs.vault import key_vault
 
@@ -41,7 +40,7 @@ class SlurmFoundation(Service):
     def __init__(
         self,
         scope: Construct,
-        id: str = "slurm",  # noqa: A002
+        id: str = "slurm",
         *,
         disk_gib: Count,
         egress_address: str = "",
@@ -69,23 +68,19 @@ class SlurmFoundation(Service):
                 on=self.id,
                 reason=f"{what} the munge key, which is all that this vault holds",
             )
-        self.disk = _disk(self, disk_gib)
+        place = self.place
+        self.disk = ManagedDisk(
+            self,
+            "slurm-disk",
+            name=place.name("managed_disk", "slurm-scheduler"),
+            **place.common,
+            zone=place.zone_text,
+            storage_account_type="Premium_LRS",
+            create_option="Empty",
+            disk_size_gb=disk_gib,
+            network_access_policy="DenyAll",
+            public_network_access_enabled=False,
+            lifecycle=kept(self),
+        )
         delete_lock(self, id="slurm-vault", on=self.vault, lock=lock)
         delete_lock(self, id="slurm-disk", on=self.disk, lock=lock)
-
-
-def _disk(scope: Construct, gib: int) -> ManagedDisk:
-    place = place_of(scope)
-    return ManagedDisk(
-        scope,
-        "slurm-disk",
-        name=place.name("managed_disk", "slurm-scheduler"),
-        **place.common,
-        zone=place.zone_text,
-        storage_account_type="Premium_LRS",
-        create_option="Empty",
-        disk_size_gb=gib,
-        network_access_policy="DenyAll",
-        public_network_access_enabled=False,
-        lifecycle=kept(scope),
-    )

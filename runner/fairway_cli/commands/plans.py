@@ -60,15 +60,15 @@ def plan(
     from fairway_stacks.app import usual_outdir
     from fairway_stacks.plan.planning import base_plans, plan_folder, plan_live, plan_offline
     from fairway_stacks.plan.review import Reviewer, add_summary, write_report
-    from fairway_stacks.plan.stacks import files_can_be_written, in_order, left_behind, say, tell
+    from fairway_stacks.plan.stacks import files_can_be_written, in_order, left_behind, tell
 
     form = form_of(markdown=markdown, json_=json_)
-    before = [plan for each in base or () for plan in base_plans(each, say)]
+    before = [plan for each in base or () for plan in base_plans(each)]
     with files_can_be_written(), plan_folder(out) as folder:
         plans = (
-            plan_offline(environment, folder, say)
+            plan_offline(environment, folder)
             if offline
-            else plan_live(environment, folder, say, allowed(allow))
+            else plan_live(environment, folder, allowed(allow))
         )
         left = [] if offline else left_behind(in_order(usual_outdir()))
         found = Reviewer(before, allowed(allow), left, prices).review(plans)

@@ -88,7 +88,7 @@ def deploy(
     require()
     if outputs_file:
         outputs_file.open("a").close()  # reports an unwritable file before anything is applied
-    with alone_in_outdir(say), plan_folder(None) as folder:
+    with alone_in_outdir(), plan_folder(None) as folder:
         stacks = synthesize(environment, usual_outdir())
         one = _Deployment(stacks, Reviewer(allow=allow), folder, person, report)
         one.run(known or one.approved_by_person())
@@ -171,7 +171,7 @@ class _Deployment:
             self._stop_for_approval(
                 f"{stack.name} waited when the review was made, so its plan has not been reviewed"
             )
-        plans = plan_in_turn(left, self.folder, say, self.reviewer.allow)
+        plans = plan_in_turn(left, self.folder, self.reviewer.allow)
         found = self.reviewer.review(plans)
         self._stop_where_it_waits(plans[0], found.stacks[0])
         if any(each.changes or each.outputs for each in found.stacks):
@@ -179,7 +179,7 @@ class _Deployment:
         return approved_of(replace(found, continues=True))
 
     def _plan_all(self) -> list[StackPlan]:
-        return plan_in_turn(self.stacks, self.folder, say, self.reviewer.allow)
+        return plan_in_turn(self.stacks, self.folder, self.reviewer.allow)
 
     def _plan(self, stack: StackFolder) -> tuple[StackPlan, Review]:
         say(f"{stack.name}: plan")

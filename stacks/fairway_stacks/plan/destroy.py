@@ -51,7 +51,7 @@ def destroy(
     """
     known = read_approved(approved, _AGAIN) if approved else {}
     require()
-    with alone_in_outdir(say), plan_folder(None) as folder:
+    with alone_in_outdir(), plan_folder(None) as folder:
         stacks = _chosen(synthesize(environment, usual_outdir()), roles)
         plans = []
         for stack in stacks:

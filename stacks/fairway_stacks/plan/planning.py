@@ -16,10 +16,17 @@ from fairway_core.environment.selection import environment_file
 from fairway_core.findings import Finding, UserError
 from fairway_core.review.plan import UNLOCKED, WAITS_FOR, read_plan, read_plans
 from fairway_stacks.app import usual_outdir
-from fairway_stacks.plan.loopback import FOREIGN, keep_states_in, loopback_azure
-from fairway_stacks.plan.promised import outputs_of, private_for_now, reading, write_private
+from fairway_stacks.plan.promised import (
+    FOREIGN,
+    keep_states_in,
+    loopback_azure,
+    outputs_of,
+    private_for_now,
+    reading,
+    write_private,
+)
 from fairway_stacks.plan.provider_lock import lock_of_project
-from fairway_stacks.plan.stacks import synthesize
+from fairway_stacks.plan.stacks import say, synthesize
 from fairway_stacks.plan.terraform import (
     Terraform,
     alone_in,
@@ -29,13 +36,11 @@ from fairway_stacks.plan.terraform import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from fairway_core.review.plan import Plan
     from fairway_stacks.plan.promised import Outputs
     from fairway_stacks.plan.stacks import StackFolder
-
-    Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -77,16 +82,16 @@ def plan_folder(given: Path | None) -> Iterator[Path]:
 
 
 def plan_live(
-    environment: str | None, folder: Path, say: Say, allow: Collection[str] = ()
+    environment: str | None, folder: Path, allow: Collection[str] = ()
 ) -> list[StackPlan]:
     """Plans every stack against its state and Azure. Changes nothing and locks no state."""
     require()
-    with alone_in_outdir(say):
-        return plan_in_turn(synthesize(environment, usual_outdir()), folder, say, allow)
+    with alone_in_outdir():
+        return plan_in_turn(synthesize(environment, usual_outdir()), folder, allow)
 
 
 def plan_in_turn(
-    stacks: Sequence[StackFolder], folder: Path, say: Say, allow: Collection[str] = ()
+    stacks: Sequence[StackFolder], folder: Path, allow: Collection[str] = ()
 ) -> list[StackPlan]:
     """Returns the plans of these stacks, which come in deployment order.
 
@@ -156,7 +161,7 @@ def _document(review: Path) -> dict[str, Any]:
     return found
 
 
-def alone_in_outdir(say: Say) -> AbstractContextManager[None]:
+def alone_in_outdir() -> AbstractContextManager[None]:
     """Locks the folder of the synthesized stacks, in which Terraform works too."""
     outdir = usual_outdir()
     return alone_in(outdir, waiting=lambda: say(f"{outdir}: waiting for another plan to end"))
@@ -167,7 +172,7 @@ def live_terraform(stack: StackFolder) -> Terraform:
     return Terraform(stack.name, stack.folder, _usual_variables(), lock_of_project())
 
 
-def plan_offline(environment: str | None, folder: Path, say: Say) -> list[StackPlan]:
+def plan_offline(environment: str | None, folder: Path) -> list[StackPlan]:
     """Plans every stack from an empty state against the stand-in for Azure.
 
     Nothing is applied: a stack reads the outputs that the plans before it promise. Nothing of the
@@ -185,7 +190,15 @@ def plan_offline(environment: str | None, folder: Path, say: Say) -> list[StackP
             for stack in stacks:
                 say(f"{stack.name}: init, validate, plan")
                 with reading(stack, _promises(stack, plans) or {}):
-                    plans[stack.name] = _plan_of_nothing(stack, azure, folder)
+                    # The provider is downloaded with the usual authorities, and then trusts the
+                    # stand-in's.
+                    live_terraform(stack).init()
+                    variables = {**_usual_variables(), **azure}
+                    terraform = Terraform(stack.name, stack.folder, variables)
+                    terraform.validate()
+                    plan = plans[stack.name] = make_plan(terraform, folder)
+                if plan.error:
+                    raise plan.error
     return list(plans.values())
 
 
@@ -204,18 +217,6 @@ def _refuse_existing(file: Path) -> None:
     ]
     if findings:
         raise UserError(findings)
-
-
-def _plan_of_nothing(stack: StackFolder, azure: dict[str, str], folder: Path) -> StackPlan:
-    # The provider is downloaded with the usual authorities, and then trusts the stand-in's.
-    usual = _usual_variables()
-    Terraform(stack.name, stack.folder, usual, lock_of_project()).init()
-    terraform = Terraform(stack.name, stack.folder, {**usual, **azure})
-    terraform.validate()
-    plan = make_plan(terraform, folder)
-    if plan.error:
-        raise plan.error
-    return plan
 
 
 def prepare_and_plan(
@@ -303,7 +304,7 @@ def _only_what_is_ours() -> Iterator[None]:
         os.environ.update(kept)
 
 
-def base_plans(given: str, say: Say) -> list[Plan]:
+def base_plans(given: str) -> list[Plan]:
     """Returns the plans of the base: one, named as for `fairway review`, or those in a folder that
     --out has filled. Raises UserError if one is missing or is not a plan."""
     plans = read_plans(given)

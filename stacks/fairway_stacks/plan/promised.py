@@ -1,4 +1,5 @@
-"""Stacks that read the outputs promised by the plans of other stacks, in place of those in states.
+"""What plans use in place of what is not deployed: the outputs that other plans promise, and for a
+plan without an Azure account a stand-in for Azure.
 
 So a stack can be planned before the stacks that it reads are deployed: values in their plans are
 used, and values that are known only after an apply are unknown here too. Nothing is applied.
@@ -9,13 +10,16 @@ from __future__ import annotations
 import json
 import os
 import re
+import subprocess
+import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from fairway_core.findings import UserError
 from fairway_core.review.plan import CROSS_STACK_INPUT, REMOTE_STATE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from fairway_stacks.plan.stacks import StackFolder
@@ -117,3 +121,45 @@ def _rewritten(text: str, promised: Mapping[str, Outputs]) -> str:
     named = {f"{_LOCAL}{name}": dict(outputs) for name, outputs in promised.items()}
     document["locals"] = {**document.get("locals", {}), **named}
     return json.dumps(document, indent=1)
+
+
+_FAILED = 5
+
+
+@contextmanager
+def loopback_azure() -> Iterator[dict[str, str]]:
+    """Runs the stand-in; yields the environment variables that make the provider use it as Azure.
+
+    It ends with this process, even if that is killed: it reads the other end of a pipe.
+    """
+    with subprocess.Popen(
+        [sys.executable, "-P", "-m", "fairway_simulator.azure"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as program:
+        assert program.stdin is not None
+        assert program.stdout is not None
+        line = program.stdout.readline()
+        if not line:
+            message = "the stand-in for Azure did not start"
+            hint = "see why: python -P -m fairway_simulator.azure"
+            raise UserError.of("no-stand-in", message, hint, exit_code=_FAILED)
+        try:
+            yield json.loads(line)
+        finally:
+            program.stdin.close()
+
+
+# A user's settings for the real Azure; none may reach the stand-in's provider.
+FOREIGN = ("ARM_", "AZURE_", "TF_CLI_ARGS", "TF_WORKSPACE", "TF_DATA_DIR", "TF_VAR_")
+
+
+def keep_states_in(folder: Path, stacks: Sequence[StackFolder]) -> None:
+    """Makes the synthesized stacks keep their states, which stay empty, in `folder`."""
+    for stack in stacks:
+        file = stack.folder / "cdk.tf.json"
+        document = json.loads(file.read_text(encoding="utf-8"))
+        path = str(folder / f"{stack.name}.tfstate")
+        document["terraform"]["backend"] = {"local": {"path": path}}
+        file.write_text(json.dumps(document, indent=1), encoding="utf-8")

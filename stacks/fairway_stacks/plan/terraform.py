@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 import subprocess
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,21 +29,17 @@ def alone_in(folder: Path, *, waiting: Callable[[], None] | None = None) -> Iter
     folder.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(folder, os.O_RDONLY)
     try:
-        _lock(descriptor, waiting)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if waiting is not None:
+                waiting()
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        except OSError:
+            pass
         yield
     finally:
         os.close(descriptor)
-
-
-def _lock(descriptor: int, waiting: Callable[[], None] | None) -> None:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        if waiting is not None:
-            waiting()
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-    except OSError:
-        return
 
 
 _MISSING = 4
@@ -89,7 +85,8 @@ class Terraform:
         if self.lock is not None:
             shutil.copyfile(self.lock, self.folder / ".terraform.lock.hcl")
             options = ["-lockfile=readonly"]
-        with self._alone_in_cache():
+        cache = self.environment.get(_CACHE) or os.environ.get(_CACHE)
+        with alone_in(Path(cache)) if cache and Path(cache).is_dir() else nullcontext():
             done = self._run("init", "-json", *options)
         if done.returncode:
             raise self._init_failed(list(diagnostics(done.stdout)), done.stderr)
@@ -102,7 +99,7 @@ class Terraform:
         options = [f"-platform={platform}" for platform in platforms]
         if mirror is not None:
             options.insert(0, f"-fs-mirror={mirror.resolve()}")
-        done = self._run("providers", "lock", *options, input_false=False)
+        done = self._run("providers", "lock", *options)
         if done.returncode:
             said = " ".join((done.stderr or done.stdout).split()).rpartition("installed: - ")[2]
             message = f"Terraform cannot lock its provider: {said or 'it does not say why'}"
@@ -111,8 +108,8 @@ class Terraform:
 
     def provider_schemas(self) -> tuple[str, dict[str, str]]:
         """Returns the schema of the providers as JSON text, and their versions by source."""
-        schema = self._run("providers", "schema", "-json", input_false=False)
-        version = self._run("version", "-json", input_false=False)
+        schema = self._run("providers", "schema", "-json")
+        version = self._run("version", "-json")
         for done in (schema, version):
             if done.returncode:
                 raise self._failed("providers schema", [], done.stderr)
@@ -120,7 +117,7 @@ class Terraform:
 
     def validate(self) -> None:
         """Validates the stack by its provider. Raises UserError with the errors."""
-        done = self._run("validate", "-json", input_false=False)
+        done = self._run("validate", "-json")
         if done.returncode == 0:
             return
         try:
@@ -142,7 +139,7 @@ class Terraform:
 
     def show(self, file: Path) -> str:
         """Returns the plan as JSON text."""
-        done = self._run("show", "-json", str(file), input_false=False)
+        done = self._run("show", "-json", str(file))
         if done.returncode:
             raise self._failed("show", [], done.stderr)
         return done.stdout
@@ -155,7 +152,7 @@ class Terraform:
 
     def outputs(self) -> dict[str, Any]:
         """Returns the outputs that are not sensitive, by name."""
-        done = self._run("output", "-json", input_false=False)
+        done = self._run("output", "-json")
         if done.returncode:
             raise self._failed("output", [], done.stderr)
         found = json.loads(done.stdout)
@@ -165,14 +162,10 @@ class Terraform:
         """Returns the error for a failed plan, from its log."""
         return self._failed("plan", list(diagnostics(log)), log)
 
-    def _alone_in_cache(self) -> AbstractContextManager[None]:
-        cache = self.environment.get(_CACHE) or os.environ.get(_CACHE)
-        return alone_in(Path(cache)) if cache and Path(cache).is_dir() else nullcontext()
-
-    def _run(self, *arguments: str, input_false: bool = True) -> subprocess.CompletedProcess[str]:
+    def _run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         command, *options = arguments
         words = [command, options.pop(0)] if command == "providers" else [command]
-        given = ["-input=false"] if input_false else []
+        given = ["-input=false"] if command in ("init", "plan", "apply") else []
         try:
             return subprocess.run(
                 [program(), f"-chdir={self.folder}", *words, "-no-color", *given, *options],
@@ -187,8 +180,9 @@ class Terraform:
 
     def _init_failed(self, found: list[Mapping[str, Any]], said: str) -> UserError:
         for each in found:
-            if str(each.get("summary", "")).startswith(_NO_PROVIDER):
-                reason = _first_sentence(str(each.get("detail", "")))
+            if _text(each, "summary").startswith(_NO_PROVIDER):
+                paragraph = _text(each, "detail").partition("\n\n")[0]
+                reason = " ".join(paragraph.split()) or "it does not say why"
                 message = f"Terraform cannot download its provider here: {reason}"
                 hint = f"let Terraform reach {registry()}, or name a mirror in TF_CLI_CONFIG_FILE"
                 return UserError.of("no-provider", message, hint, exit_code=_MISSING)
@@ -205,8 +199,10 @@ class Terraform:
         findings = [
             Finding(
                 f"terraform-{command}",
-                f"{self.stack}: {_address(each)}{str(each.get('summary', '')).strip()}",
-                str(each.get("detail", "")).strip(),
+                ": ".join(
+                    [*filter(None, [self.stack, each.get("address")]), _text(each, "summary")]
+                ),
+                _text(each, "detail"),
             )
             for each in found
             if each.get("severity") == "error"
@@ -263,12 +259,5 @@ def cache_variables() -> dict[str, str]:
     return {_CACHE: str(cache), _KEEP: "1"}
 
 
-def _address(diagnostic: Mapping[str, Any]) -> str:
-    address = diagnostic.get("address")
-    return f"{address}: " if address else ""
-
-
-def _first_sentence(detail: str) -> str:
-    """Returns the first paragraph as one line."""
-    paragraph = detail.strip().partition("\n\n")[0]
-    return " ".join(paragraph.split()) or "it does not say why"
+def _text(diagnostic: Mapping[str, Any], field: str) -> str:
+    return str(diagnostic.get(field, "")).strip()
