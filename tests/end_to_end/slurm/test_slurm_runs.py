@@ -18,6 +18,15 @@ from fairway_simulator.ssh.services import running
 TARGET = ("--target", "slurm-sim")
 
 
+def failed(fairway: Fairway, job: Path, code: int) -> str:
+    """Runs a job that must fail with that exit code, and returns the run."""
+    done = fairway.within("submit", job, *TARGET, "--watch", "--json")
+    assert done.returncode == code, done.stdout + done.stderr
+    run = json.loads(done.stdout.splitlines()[-1])["run_id"]
+    assert fairway.show(run)["state"] == "failed"
+    return run
+
+
 @pytest.mark.usefixtures("slurm")
 class TestEnds:
     """Ends of a task and of its waiting, and the reasons shown."""
@@ -27,10 +36,7 @@ class TestEnds:
     ) -> None:
         command = 'if [ "$FAIRWAY_NODE_RANK" = 1 ]; then exit 7; fi; sleep 600'
         job = fairway.job(command, template="every-node", nodes=3)
-        done = fairway.within("submit", job, *TARGET, "--watch", "--json")
-        assert done.returncode == 7, done.stdout + done.stderr
-        run = json.loads(done.stdout.splitlines()[-1])["run_id"]
-        assert fairway.show(run)["state"] == "failed"
+        failed(fairway, job, 7)
 
     def test_slurm_node_that_saves_after_another_has_failed_has_the_grace_of_its_job(
         self, fairway: Fairway
@@ -43,8 +49,8 @@ class TestEnds:
             "while :; do sleep 0.05; done"
         )
         job = fairway.job(command, template="every-node", nodes=2)
-        assert (task := failed(fairway, job, 7))["state"] == "failed"
-        assert "saved" in fairway.within("logs", task["run_id"], "--grep", "^saved").stdout
+        run = failed(fairway, job, 7)
+        assert "saved" in fairway.within("logs", run, "--grep", "^saved").stdout
 
     @pytest.mark.nightly
     def test_slurm_node_that_does_not_end_after_another_has_failed_is_killed_after_its_grace(
@@ -55,7 +61,7 @@ class TestEnds:
             f"trap 'echo told >>{signs}' TERM; while :; do sleep 0.05; done"
         )
         job = fairway.job(command, template="every-node", nodes=2)
-        assert failed(fairway, job, 7)["state"] == "failed"
+        failed(fairway, job, 7)
         assert signs.lines(1)[0] == "told"
 
     def test_slurm_run_over_the_time_limit_of_its_job_ends_with_exit_code_124(
