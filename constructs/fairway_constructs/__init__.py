@@ -42,9 +42,8 @@ if TYPE_CHECKING:
     from fairway_constructs.cloud_init.people import Accounts as Accounts
     from fairway_constructs.cloud_init.slurm import SlurmNode as SlurmNode
     from fairway_constructs.cluster import Cluster as Cluster
-    from fairway_constructs.connections import FirewallEgress as FirewallEgress
-    from fairway_constructs.connections import NatEgress as NatEgress
-    from fairway_constructs.connections import Peering as Peering
+    from fairway_constructs.egress import FirewallEgress as FirewallEgress
+    from fairway_constructs.egress import NatEgress as NatEgress
     from fairway_constructs.environment_stack import EnvironmentStack as EnvironmentStack
     from fairway_constructs.file_system import Blobfuse as Blobfuse
     from fairway_constructs.file_system import FileSystem as FileSystem
@@ -74,12 +73,13 @@ if TYPE_CHECKING:
     from fairway_constructs.network_access import Machines as Machines
     from fairway_constructs.network_access import SubnetRef as SubnetRef
     from fairway_constructs.nfs_server import NfsServer as NfsServer
+    from fairway_constructs.peering import Peering as Peering
+    from fairway_constructs.placement import Placement as Placement
     from fairway_constructs.private_endpoint import PrivateEndpoints as PrivateEndpoints
     from fairway_constructs.protection import delete_lock as delete_lock
     from fairway_constructs.protection import kept as kept
     from fairway_constructs.registry import IRegistry as IRegistry
     from fairway_constructs.registry import Registry as Registry
-    from fairway_constructs.scope import Placement as Placement
     from fairway_constructs.scope import Tags as Tags
     from fairway_constructs.scope import place_in_group as place_in_group
     from fairway_constructs.service import RoleAssignment as RoleAssignment

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from fairway_constructs.cdk import Construct
     from fairway_constructs.cloud_init.mounts import MachineProxy
-    from fairway_constructs.scope import Placement
+    from fairway_constructs.placement import Placement
     from fairway_core.environment.keys import SshKey
     from fairway_core.environment.tags import TagArgument
     from fairway_core.environment.values import Location, StackId, Zone

@@ -19,7 +19,7 @@ from fairway_constructs.azurerm.subnet_network_security_group_association import
 from fairway_constructs.azurerm.virtual_network import VirtualNetwork
 from fairway_constructs.bastion import Bastion
 from fairway_constructs.cdk import Component, surroundings
-from fairway_constructs.connections import FirewallEgress, NatEgress
+from fairway_constructs.egress import FirewallEgress, NatEgress
 from fairway_constructs.network_access import InRange, SubnetRef
 from fairway_constructs.network_rules import (
     DENY_THE_REST,

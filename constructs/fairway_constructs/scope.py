@@ -1,23 +1,23 @@
-"""What a scope gives to the constructs in it: their placement, with names, and tags."""
+"""The placement and the tags that a scope gives to the constructs in it."""
 
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypedDict, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from fairway_constructs.arguments import checked
 from fairway_constructs.azurerm.data_client_config import DataClientConfig
 from fairway_constructs.azurerm.data_resource_group import DataResourceGroup
 from fairway_constructs.azurerm.resource_group import ResourceGroup
 from fairway_constructs.cdk import Aspect, Aspects, Component, Output, Resource, surroundings
+from fairway_constructs.placement import Placement
 from fairway_core.environment.tags import as_azure_takes_them
 from fairway_core.findings import UserError
-from fairway_core.naming import NAME_TAG, ROLE_TAG, Naming, unique_suffix
+from fairway_core.naming import Naming, unique_suffix
 from fairway_core.resource_ids import parts_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from fairway_constructs.cdk import Construct, IConstruct
     from fairway_constructs.cloud_init.mounts import MachineProxy
@@ -28,84 +28,6 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
-
-
-class Common(TypedDict):
-    """The arguments that most Azure resources have."""
-
-    resource_group_name: str
-    location: str
-    tags: Mapping[str, str] | None
-
-
-@checked
-@dataclass(frozen=True, kw_only=True)
-class Placement:
-    """A resource group, a region with one of its zones, and the tags of all resources in it.
-
-    `resource_group` is the group's name, which may be a reference; `zone` is None in a region
-    without zones; `group_id` is the group's id, if `place_in_group` created or found it; `shared`
-    says that others use the group too. Machines reach the internet by `proxy`, if there is one, and
-    accept the `ssh_keys` of their administrators. With `protect` neither Terraform nor Azure
-    deletes resources that hold data. `naming` determines the names of resources.
-
-    >>> place = Placement(environment="h100", resource_group="h100-rg-data",
-    ...                   location="southcentralus", zone=1)
-    >>> place.name("virtual_network")
-    'h100-vnet'
-    """
-
-    environment: str
-    resource_group: str
-    location: str
-    zone: Zone | None = None
-    tags: Mapping[str, str] | None = None
-    group_id: str | None = None
-    shared: bool = False
-    proxy: MachineProxy | None = None
-    ssh_keys: Sequence[str] = ()
-    protect: bool = True
-    naming: Naming = field(default_factory=Naming)
-
-    def name(self, kind: str, *parts: str, suffix: str = "") -> str:
-        """Returns the name of a resource of that kind, by `naming`; see `fairway_core.naming`."""
-        return self.naming.name(kind, self.environment, *parts, region=self.location, suffix=suffix)
-
-    def deployment_name(self, name: str) -> str:
-        """Returns the name of a deployed template, which is unique in the resource group."""
-        return self.name("resource_group_template_deployment", name) if self.shared else name
-
-    @property
-    def common(self) -> Common:
-        """The resource group, the region and the tags, as arguments of a resource."""
-        return {
-            "resource_group_name": self.resource_group,
-            "location": self.location,
-            "tags": self.tags,
-        }
-
-    def labelled(self, role: str, name: str = "") -> dict[str, str]:
-        """Returns the tags, with the role of a resource and the name that its users give it.
-
-        >>> Placement(environment="h100", resource_group="h100-rg", location="westeurope").labelled(
-        ...     "nfs-server", "data")
-        {'fairway-role': 'nfs-server', 'fairway-name': 'data'}
-        """
-        return {**(self.tags or {}), ROLE_TAG: role, **({NAME_TAG: name} if name else {})}
-
-    def common_of(self, role: str, name: str = "") -> Common:
-        """Returns the arguments that most resources have, with tags for the role and name."""
-        return {**self.common, "tags": self.labelled(role, name)}
-
-    @property
-    def zone_text(self) -> str | None:
-        """The zone as the provider's argument."""
-        return None if self.zone is None else str(self.zone)
-
-    @property
-    def zones(self) -> list[str] | None:
-        """The zone as a list, for resources that could span several."""
-        return None if self.zone_text is None else [self.zone_text]
 
 
 def place_of(scope: Construct) -> Placement:

@@ -1,4 +1,4 @@
-"""What Terraform takes as it is: values to keep, literal texts, templates that Azure deploys."""
+"""Terraform's own means: values that it keeps, literal texts, templates that Azure deploys."""
 
 from __future__ import annotations
 

@@ -16,7 +16,8 @@ from tests.constructs.bindings.validator import validate
 
 from fairway_constructs.azurerm.provider import AzurermProvider
 from fairway_constructs.cdk import App, Stack
-from fairway_constructs.scope import Placement, put
+from fairway_constructs.placement import Placement
+from fairway_constructs.scope import put
 
 
 @pytest.fixture(scope="session")

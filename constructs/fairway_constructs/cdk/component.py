@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
     from fairway_constructs.cdk.library import IConstruct, Node
-    from fairway_constructs.scope import Placement
+    from fairway_constructs.placement import Placement
 
 
 T = TypeVar("T")

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from fairway_constructs.azurerm.role_assignment import RoleAssignment
     from fairway_constructs.cdk import Construct
     from fairway_constructs.network_access import SubnetRef
-    from fairway_constructs.scope import Placement
+    from fairway_constructs.placement import Placement
     from fairway_core.environment.access import Researcher
     from fairway_core.environment.kubernetes import UpgradeWindow
     from fairway_core.fields import Count

@@ -1,5 +1,5 @@
-"""What plans use in place of what is not deployed: the outputs that other plans promise, and for a
-plan without an Azure account a stand-in for Azure.
+"""Stand-ins for what is not deployed: the outputs that other plans promise, and for a plan without
+an Azure account one for Azure.
 
 So a stack can be planned before the stacks that it reads are deployed: values in their plans are
 used, and values that are known only after an apply are unknown here too. Nothing is applied.

@@ -1,4 +1,4 @@
-"""Ways out of a virtual network: a NAT gateway, a firewall elsewhere, and peerings with others."""
+"""The egress of a virtual network: a NAT gateway of its own, or a firewall elsewhere."""
 
 from __future__ import annotations
 
@@ -8,23 +8,16 @@ from fairway_constructs.azurerm.nat_gateway import NatGateway
 from fairway_constructs.azurerm.nat_gateway_public_ip_association import (
     NatGatewayPublicIpAssociation,
 )
-from fairway_constructs.azurerm.provider import AzurermProvider
 from fairway_constructs.azurerm.public_ip import PublicIp
 from fairway_constructs.azurerm.route_table import Route, RouteTable
 from fairway_constructs.azurerm.subnet_nat_gateway_association import SubnetNatGatewayAssociation
 from fairway_constructs.azurerm.subnet_route_table_association import SubnetRouteTableAssociation
-from fairway_constructs.azurerm.virtual_network_peering import VirtualNetworkPeering
-from fairway_constructs.cdk import Component, surroundings
-from fairway_constructs.scope import place_of
-from fairway_core.resource_ids import parts_of
+from fairway_constructs.cdk import Component
 
 if TYPE_CHECKING:
     from ipaddress import IPv4Address
 
-    from fairway_constructs.azurerm.virtual_network import VirtualNetwork
     from fairway_constructs.cdk import Construct, Resource
-    from fairway_constructs.network import Network
-    from fairway_core.resource_ids import VirtualNetworkId
 
 
 class NatEgress(Component):
@@ -106,74 +99,3 @@ class FirewallEgress(Component):
         return SubnetRouteTableAssociation(
             self, f"{role}-has-routes", subnet_id=subnet_id, route_table_id=self._table_id
         )
-
-
-class Peering(Component):
-    """Both halves of a peering, the second one in the other network's subscription.
-
-    Without `both_ways` the owner of the other network creates its half; until then no traffic
-    passes. With `gateway` the other network's VPN or ExpressRoute gateway is used. The security
-    rules decide which traffic may come in over it.
-
-    >>> Peering(stack, "hub", network=network, remote_id="/subscriptions/…")
-    ... # doctest: +SKIP
-    """
-
-    def __init__(
-        self,
-        scope: Construct,
-        name: str,
-        *,
-        network: Network,
-        remote_id: VirtualNetworkId,
-        both_ways: bool = True,
-        gateway: bool = False,
-        forwarded: bool = False,
-    ) -> None:
-        super().__init__(scope, f"peering-{name}")
-        place = self.place
-        back = (
-            _other_half(self, name, network.virtual_network, remote_id, gateway)
-            if both_ways
-            else None
-        )
-        VirtualNetworkPeering(
-            self,
-            f"peering-to-{name}",
-            name=place.name("virtual_network_peering", name),
-            resource_group_name=place.resource_group,
-            virtual_network_name=network.virtual_network.name,
-            remote_virtual_network_id=remote_id,
-            allow_virtual_network_access=True,
-            # Responses from the internet that a firewall there forwards.
-            allow_forwarded_traffic=forwarded,
-            allow_gateway_transit=False,
-            use_remote_gateways=gateway,
-            # The other half must offer its gateway before this one uses it.
-            depends_on=[back] if back else (),
-        )
-
-
-def _other_half(
-    scope: Component, name: str, virtual_network: VirtualNetwork, remote_id: str, gateway: bool
-) -> VirtualNetworkPeering:
-    place = place_of(scope)
-    other = parts_of("virtual network", remote_id)
-    # Aliases are unique in the entire stack, as addresses are.
-    alias = name if scope.short_addresses else "-".join(surroundings(scope).path)
-    provider = AzurermProvider(
-        scope, f"subscription-of-{name}", alias=alias, subscription_id=other["subscription"]
-    )
-    return VirtualNetworkPeering(
-        scope,
-        f"peering-from-{name}",
-        name=place.name("virtual_network_peering", name),
-        resource_group_name=other["resource_group"],
-        virtual_network_name=other["name"],
-        remote_virtual_network_id=virtual_network.id,
-        allow_virtual_network_access=True,
-        allow_forwarded_traffic=False,
-        allow_gateway_transit=gateway,
-        use_remote_gateways=False,
-        provider=provider,
-    )
