@@ -1,4 +1,4 @@
-"""Fields that several files have: durations, email addresses, image names, routes to a host."""
+"""Fields that several files have: durations, numbers, email addresses."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pydantic import (
     WithJsonSchema,
 )
 
-from fairway_core.documents import BY_HAND, FieldError, Model, matching, rule, written_as
+from fairway_core.documents import BY_HAND, FieldError, written_as
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -185,61 +185,3 @@ def _someone(addresses: Sequence[str]) -> Sequence[str]:
 Contacts = Annotated[Sequence[Email], AfterValidator(_someone)]
 """Addresses for mail, at least one."""
 Emails = Annotated[tuple[Email, ...], AfterValidator(_emails)]
-
-
-# Source: https://github.com/distribution/reference.
-_PART = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
-_LABEL = r"(?:[a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9])"
-_HOST = rf"{_LABEL}(?:\.{_LABEL})*(?::[0-9]+)?"
-_TAG = r"\w[\w.-]{0,127}"
-_DIGEST = r"[A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{32,}"
-_IMAGE = rf"(?:{_HOST}/)?{_PART}(?:/{_PART})*(?::{_TAG})?(?:@{_DIGEST})?"
-
-
-def is_image(text: str) -> bool:
-    """Returns True if an image in a registry may have that name.
-
-    >>> is_image("myregistry.azurecr.io/team/train:1"), is_image("Train:1"), is_image("train:")
-    (True, False, False)
-    """
-    return len(text) <= 255 and re.fullmatch(_IMAGE, text, re.ASCII) is not None
-
-
-# Jump hosts as in ssh's ProxyJump: a name that ssh knows, or an address.
-_JUMP = r"(?:[\w.][\w.+-]*@)?(?:[\w.][\w.-]*|\[[0-9a-fA-F:]+\])(?::[0-9]{1,5})?"
-
-
-def _bastion(text: str) -> str:
-    # In the output of a stack Terraform fills in the id later.
-    if not text.startswith("${"):
-        from fairway_core.resource_ids import parts_of
-
-        parts_of("Bastion", text)
-    return text
-
-
-class Reach(Model, defer_build=True):
-    """The route to a host with a private address: an Azure Bastion, or jump hosts."""
-
-    bastion: Annotated[str, AfterValidator(_bastion)] | None = None
-    """The id of an Azure Bastion that allows native clients and connections by IP address."""
-    jump: (
-        tuple[
-            Annotated[
-                str,
-                matching(
-                    _JUMP,
-                    "`{}` is not a jump host",
-                    "write user@host or user@host:port, one per item",
-                ),
-            ],
-            ...,
-        ]
-        | None
-    ) = Field(default=None, min_length=1)
-    """Jump hosts in the order to pass them, each `user@host` or `user@host:port`."""
-
-    @rule
-    def _one_way(self) -> None:
-        if (self.bastion is None) == (self.jump is None):
-            raise FieldError("`bastion:` and `jump:` cannot be combined", "keep one of the two")

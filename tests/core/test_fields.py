@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from properties import tried
 
 from fairway_core.documents import FieldError
-from fairway_core.fields import is_image, seconds_of
+from fairway_core.fields import seconds_of
+from fairway_core.target_fields import is_image
 
 DIGEST = "sha256:" + "0a" * 32
 TAKEN = (

@@ -28,8 +28,8 @@ from fairway_core.environment.values import (
 )
 from fairway_core.findings import UserError, counted
 from fairway_core.resource_ids import GUID, ImageVersionId
-from fairway_core.target import Image as ContainerImage
 from fairway_core.target import NodeRange
+from fairway_core.target_fields import Image as ContainerImage
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -27,7 +27,8 @@ from fairway_core.environment.values import (
 )
 from fairway_core.fields import Span
 from fairway_core.resource_ids import ObjectId, PlacementGroupId
-from fairway_core.target import HEAD_IMAGE, POOL_TAINT, Amount, ExactImage, Image, NodeRange
+from fairway_core.target import HEAD_IMAGE, POOL_TAINT, NodeRange
+from fairway_core.target_fields import Amount, ExactImage, Image
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import socket
 
-    from fairway_core.fields import Reach
+    from fairway_core.target import Reach
 
 # Seconds until ssh gives up on a new connection: az has to start, ask Azure, and connect.
 _BASTION_TIMEOUT = 150
