@@ -18,34 +18,14 @@ from pydantic import (
 )
 
 from fairway_core.documents import BY_HAND, FieldError, written_as
+from fairway_core.light_fields import LONGEST, SPAN_PATTERN, UNITS, seconds_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 
-_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-_LONGEST = 36_500 * 86400  # far beyond any job or retention, and within the limits of services
-_SPAN_PATTERN = r"([0-9]+(?:\.[0-9]+)?)([smhd])"
-_SPAN = {"type": "string", "pattern": f"^{_SPAN_PATTERN}$", "examples": ["25s", "12h"]}
+_SPAN = {"type": "string", "pattern": f"^{SPAN_PATTERN}$", "examples": ["25s", "12h"]}
 _DAYS = {**_SPAN, "examples": ["14d", "90d"]}
-
-
-def seconds_of(value: object) -> float:
-    """Returns the duration in seconds. Raises FieldError unless it is positive and at most a
-    hundred years.
-
-    >>> seconds_of("1.5h")
-    5400.0
-    """
-    if isinstance(value, int | float) and not isinstance(value, bool) and value > 0:
-        return float(value)  # an argument, or from a model's own dump
-    match = re.fullmatch(_SPAN_PATTERN, value) if isinstance(value, str) else None
-    if match is None or float(match[1]) == 0:
-        raise FieldError(f"`{value}` is not a span of time", "write it as 25s, 10m, 12h or 90d")
-    seconds = float(match[1]) * _SECONDS[match[2]]
-    if seconds > _LONGEST:
-        raise FieldError(f"`{value}` is longer than a hundred years", "write 36500d or less")
-    return seconds
 
 
 def _span(value: object, info: ValidationInfo) -> float:
@@ -69,7 +49,7 @@ def days_of(value: object) -> int:
     """
     if isinstance(value, int) and not isinstance(value, bool) and value > 0:
         return value  # from a model's own dump
-    days, rest = divmod(seconds_of(value), _SECONDS["d"])
+    days, rest = divmod(seconds_of(value), UNITS["d"])
     if rest or isinstance(value, int | float):
         raise FieldError(f"`{value}` is not a number of whole days", "write it as 90d")
     return int(days)
@@ -109,7 +89,7 @@ def _require_unit(value: object, info: ValidationInfo, units: Sequence[str]) -> 
     if not isinstance(value, int | float) or isinstance(value, bool) or value <= 0:
         return  # other validators report what else is wrong with it
     if (info.context or {}).get(BY_HAND):
-        fit = [f"{value}{unit}" for unit in units if value * _SECONDS[unit] <= _LONGEST]
+        fit = [f"{value}{unit}" for unit in units if value * UNITS[unit] <= LONGEST]
         *others, last = fit or ["36500d or less"]
         hint = f"write {', '.join(others)} or {last}" if others else f"write {last}"
         raise FieldError(f"`{value}` has no unit", hint)
@@ -133,8 +113,8 @@ def written_span(value: Any, schema: Mapping[str, Any]) -> Any:
     if _DAYS.items() <= schema.items():
         return f"{value}d"
     if _SPAN.items() <= schema.items():
-        unit = next((unit for unit in "dhm" if value % _SECONDS[unit] == 0), "s")
-        return f"{value / _SECONDS[unit]:g}{unit}"
+        unit = next((unit for unit in "dhm" if value % UNITS[unit] == 0), "s")
+        return f"{value / UNITS[unit]:g}{unit}"
     return value
 
 

@@ -10,10 +10,8 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 from fairway_agent.quick import dataclass
-from fairway_core.light_models import FieldError, LightModel
-from fairway_core.project_folder import from_home
-from fairway_core.target_fields import HEAD_IMAGE as HEAD_IMAGE
-from fairway_core.target_fields import (
+from fairway_core.light_fields import HEAD_IMAGE as HEAD_IMAGE
+from fairway_core.light_fields import (
     Amount,
     Bastion,
     ExactImage,
@@ -28,6 +26,8 @@ from fairway_core.target_fields import (
     Text,
     Word,
 )
+from fairway_core.light_models import FieldError, LightModel
+from fairway_core.project_folder import from_home
 
 POOL_TAINT = "fairway.dev/pool"
 """The key of the taint that keeps other pods off a pool's nodes; its value is the pool's name."""

@@ -27,9 +27,9 @@ from fairway_core.environment.values import (
     most_nodes_path,
 )
 from fairway_core.findings import UserError, counted
+from fairway_core.light_fields import Image as ContainerImage
 from fairway_core.resource_ids import GUID, ImageVersionId
 from fairway_core.target import NodeRange
-from fairway_core.target_fields import Image as ContainerImage
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

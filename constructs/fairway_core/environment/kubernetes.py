@@ -26,9 +26,9 @@ from fairway_core.environment.values import (
     x64,
 )
 from fairway_core.fields import Span
+from fairway_core.light_fields import Amount, ExactImage, Image
 from fairway_core.resource_ids import ObjectId, PlacementGroupId
 from fairway_core.target import HEAD_IMAGE, POOL_TAINT, NodeRange
-from fairway_core.target_fields import Amount, ExactImage, Image
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -1,8 +1,7 @@
-"""Types of a target's fields: names, words of command lines, folders, images, amounts."""
+"""Types of fields that light models have too: durations, names, words of command lines, images."""
 
 from __future__ import annotations
 
-import math
 import re
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,6 +13,33 @@ if TYPE_CHECKING:
 
 HEAD_IMAGE = "python:3.12.14-slim-trixie"
 """The image of the head pod and of the pods of nodes. Source: docker-library/official-images."""
+
+UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+"""Seconds of each unit of a duration."""
+LONGEST = 36_500 * UNITS["d"]
+"""The longest duration in seconds: far beyond any job or retention, and within the limits of
+services."""
+SPAN_PATTERN = r"([0-9]+(?:\.[0-9]+)?)([smhd])"
+"""Regular expression of a duration in a document."""
+
+
+def seconds_of(value: object) -> float:
+    """Returns the duration in seconds. Raises FieldError unless it is positive and at most a
+    hundred years.
+
+    >>> seconds_of("1.5h")
+    5400.0
+    """
+    if isinstance(value, int | float) and not isinstance(value, bool) and value > 0:
+        return float(value)  # an argument, or from a model's own dump
+    match = re.fullmatch(SPAN_PATTERN, value) if isinstance(value, str) else None
+    if match is None or float(match[1]) == 0:
+        raise FieldError(f"`{value}` is not a span of time", "write it as 25s, 10m, 12h or 90d")
+    seconds = float(match[1]) * UNITS[match[2]]
+    if seconds > LONGEST:
+        raise FieldError(f"`{value}` is longer than a hundred years", "write 36500d or less")
+    return seconds
+
 
 # Source: https://github.com/distribution/reference.
 _PART = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
@@ -126,12 +152,6 @@ class _Duration(Check):
         return handler(Span)
 
 
-def _positive(seconds: float) -> float:
-    if not 0 < seconds < math.inf:
-        raise FieldError("this is not a duration")
-    return seconds
-
-
 Text = Annotated[str, Check(_printable)]
 Label = Annotated[
     str,
@@ -156,7 +176,7 @@ Name = Annotated[
     ),
 ]
 Region = Annotated[str, Check(_region)]
-Seconds = Annotated[float, _Duration(_positive)]
+Seconds = Annotated[float, _Duration(seconds_of)]
 Bastion = Annotated[str, Check(_bastion)]
 JumpHost = Annotated[
     str,
