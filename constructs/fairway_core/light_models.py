@@ -106,6 +106,11 @@ class LightModel(metaclass=_Light):
     A field's metadata are arguments of pydantic's `Field`; validators in `Annotated` are Checks.
     """
 
+    if not TYPE_CHECKING:
+
+        def __setattr__(self, name, value):
+            raise dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")
+
     @classmethod
     def from_json(cls, record: object) -> Self:
         """Reads a record of our own. Raises ValueError unless it has the fields, and each is of its

@@ -79,7 +79,7 @@ def require_few(folder: Path, command: str, lacks: set[str], most: int | None) -
 
 @pytest.mark.parametrize(
     ("command", "most"),
-    [("show ssh-a", 64), ("show slurm-a", 64), ("logs ssh-a", 56), ("list --since 2h", 40)],
+    [("show ssh-a", 64), ("show slurm-a", 66), ("logs ssh-a", 56), ("list --since 2h", 40)],
 )
 def test_imports_of_a_look_at_remote_runs_exclude_pydantic(
     tmp_path: Path, make_run: MakeRun, command: str, most: int
