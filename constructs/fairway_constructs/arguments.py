@@ -23,6 +23,7 @@ from pydantic import AfterValidator
 from fairway_core.documents import FieldError
 from fairway_core.environment.values import ip_range
 from fairway_core.findings import Finding, Location, UserError
+from fairway_core.light_models import Check
 from fairway_core.suggestions import did_you_mean
 from fairway_core.validation import describe
 
@@ -271,7 +272,7 @@ def _fits(value: Any, kind: Any) -> bool:
 def _is_accepted(value: Any, kind: Any) -> bool:
     """Returns True. Raises FieldError if a validator of the type refuses the value."""
     for each in kind.__metadata__:
-        if isinstance(each, AfterValidator):
+        if isinstance(each, AfterValidator | Check):
             each.func(value)  # type: ignore[call-arg]  # none of our validators takes more
         for bound in getattr(each, "metadata", ()):
             least, most = getattr(bound, "ge", -math.inf), getattr(bound, "le", math.inf)

@@ -20,9 +20,8 @@ if TYPE_CHECKING:
     from fairway_constructs.nodes import NodeSpec
     from fairway_constructs.storage import IStorage
     from fairway_constructs.vault import IVault
-    from fairway_core.documents import Model
-    from fairway_core.fields import Reach
-    from fairway_core.target import Engine
+    from fairway_core.light_models import LightModel
+    from fairway_core.target import Engine, Reach
 
 
 class TakesJobs(Component):
@@ -46,7 +45,7 @@ class TakesJobs(Component):
             vault_url=vault_url,
             gateway=gateway or self._gateway(),
             reach=reach,
-            users=users,
+            users=None if users is None else dict(users),
             **self._facts(),
         )
 
@@ -141,7 +140,7 @@ def node_facts(
 def job_facts(
     name: str,
     engine: Engine,
-    access: Model,
+    access: LightModel,
     *,
     size: str,
     nodes: NodeRange,

@@ -8,7 +8,6 @@ needs, without their comments and docstrings.
 
 from __future__ import annotations
 
-import hashlib
 import io
 from functools import cache
 from operator import itemgetter
@@ -191,6 +190,8 @@ def _write_tar(
 
 
 def _digest(files: Iterable[tuple[str, bytes, bool]]) -> str:
+    import hashlib  # loads OpenSSL, which a look at an ended run does not need
+
     digest = hashlib.sha256()
     for name, content, executable in sorted(files):
         digest.update(f"{executable:d} {len(content)} {name}\0".encode() + content)

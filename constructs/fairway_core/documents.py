@@ -7,7 +7,6 @@ or by a check, can be shown at its line.
 from __future__ import annotations
 
 import os
-import re
 import sys
 import threading
 from codecs import BOM_UTF8
@@ -20,7 +19,6 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 from pydantic import (
-    AfterValidator,
     BaseModel,
     ConfigDict,
     ValidationError,
@@ -31,6 +29,8 @@ from pydantic_core import core_schema
 
 from fairway_agent.quick import dataclass
 from fairway_core.findings import Finding, Location, UserError
+from fairway_core.light_models import FieldError as FieldError
+from fairway_core.light_models import matching as matching
 from fairway_core.yaml_text import DEEP, FLATTER, DataPath, YamlText, nearest_mark, parse_yaml
 
 if TYPE_CHECKING:
@@ -210,28 +210,6 @@ class Later(type):
         return model.model_validate(value, context=info.context)
 
 
-class FieldError(ValueError):
-    """Error of a model's validator: what is wrong with the field, and how to fix it.
-
-    `path` points below the validated value if only a part of it is wrong, and with `of_key` at the
-    key there; the line of a `secret` is not shown.
-    """
-
-    def __init__(
-        self,
-        message: str,
-        hint: str = "",
-        path: DataPath = (),
-        *,
-        of_key: bool = False,
-        secret: bool = False,
-    ) -> None:
-        super().__init__(message)
-        self.hint = hint
-        self.path = path
-        self.of_key, self.secret = of_key, secret
-
-
 def rule(check: Callable[[Any], None]) -> Any:
     """Makes a method a rule of its model: it raises FieldError if fields do not fit together.
 
@@ -250,17 +228,6 @@ def rule(check: Callable[[Any], None]) -> Any:
         return model
 
     return model_validator(mode="after")(check_all)
-
-
-def matching(pattern: str, message: str, hint: str) -> AfterValidator:
-    """Returns a validator that refuses text unlike `pattern`; `{}` in a message is the text."""
-
-    def check(text: str) -> str:
-        if not re.fullmatch(pattern, text):
-            raise FieldError(message.replace("{}", text), hint)
-        return text
-
-    return AfterValidator(check)
 
 
 def written_as(pattern: str) -> WithJsonSchema:

@@ -1,4 +1,4 @@
-"""Fields that several files have: durations, email addresses, image names, routes to a host."""
+"""Fields that several files have: durations, numbers, email addresses."""
 
 from __future__ import annotations
 
@@ -17,35 +17,15 @@ from pydantic import (
     WithJsonSchema,
 )
 
-from fairway_core.documents import BY_HAND, FieldError, Model, matching, rule, written_as
+from fairway_core.documents import BY_HAND, FieldError, written_as
+from fairway_core.light_fields import LONGEST, SPAN_PATTERN, UNITS, seconds_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 
-_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-_LONGEST = 36_500 * 86400  # far beyond any job or retention, and within the limits of services
-_SPAN_PATTERN = r"([0-9]+(?:\.[0-9]+)?)([smhd])"
-_SPAN = {"type": "string", "pattern": f"^{_SPAN_PATTERN}$", "examples": ["25s", "12h"]}
+_SPAN = {"type": "string", "pattern": f"^{SPAN_PATTERN}$", "examples": ["25s", "12h"]}
 _DAYS = {**_SPAN, "examples": ["14d", "90d"]}
-
-
-def seconds_of(value: object) -> float:
-    """Returns the duration in seconds. Raises FieldError unless it is positive and at most a
-    hundred years.
-
-    >>> seconds_of("1.5h")
-    5400.0
-    """
-    if isinstance(value, int | float) and not isinstance(value, bool) and value > 0:
-        return float(value)  # an argument, or from a model's own dump
-    match = re.fullmatch(_SPAN_PATTERN, value) if isinstance(value, str) else None
-    if match is None or float(match[1]) == 0:
-        raise FieldError(f"`{value}` is not a span of time", "write it as 25s, 10m, 12h or 90d")
-    seconds = float(match[1]) * _SECONDS[match[2]]
-    if seconds > _LONGEST:
-        raise FieldError(f"`{value}` is longer than a hundred years", "write 36500d or less")
-    return seconds
 
 
 def _span(value: object, info: ValidationInfo) -> float:
@@ -69,7 +49,7 @@ def days_of(value: object) -> int:
     """
     if isinstance(value, int) and not isinstance(value, bool) and value > 0:
         return value  # from a model's own dump
-    days, rest = divmod(seconds_of(value), _SECONDS["d"])
+    days, rest = divmod(seconds_of(value), UNITS["d"])
     if rest or isinstance(value, int | float):
         raise FieldError(f"`{value}` is not a number of whole days", "write it as 90d")
     return int(days)
@@ -109,7 +89,7 @@ def _require_unit(value: object, info: ValidationInfo, units: Sequence[str]) -> 
     if not isinstance(value, int | float) or isinstance(value, bool) or value <= 0:
         return  # other validators report what else is wrong with it
     if (info.context or {}).get(BY_HAND):
-        fit = [f"{value}{unit}" for unit in units if value * _SECONDS[unit] <= _LONGEST]
+        fit = [f"{value}{unit}" for unit in units if value * UNITS[unit] <= LONGEST]
         *others, last = fit or ["36500d or less"]
         hint = f"write {', '.join(others)} or {last}" if others else f"write {last}"
         raise FieldError(f"`{value}` has no unit", hint)
@@ -133,8 +113,8 @@ def written_span(value: Any, schema: Mapping[str, Any]) -> Any:
     if _DAYS.items() <= schema.items():
         return f"{value}d"
     if _SPAN.items() <= schema.items():
-        unit = next((unit for unit in "dhm" if value % _SECONDS[unit] == 0), "s")
-        return f"{value / _SECONDS[unit]:g}{unit}"
+        unit = next((unit for unit in "dhm" if value % UNITS[unit] == 0), "s")
+        return f"{value / UNITS[unit]:g}{unit}"
     return value
 
 
@@ -184,55 +164,3 @@ def _someone(addresses: Sequence[str]) -> Sequence[str]:
 Emails = Annotated[tuple[Email, ...], AfterValidator(_differing)]
 Contacts = Annotated[Sequence[Email], AfterValidator(_someone), AfterValidator(_differing)]
 """Addresses for mail, at least one."""
-
-
-# Source: https://github.com/distribution/reference.
-_PART = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
-_LABEL = r"(?:[a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9])"
-_HOST = rf"{_LABEL}(?:\.{_LABEL})*(?::[0-9]+)?"
-_TAG = r"\w[\w.-]{0,127}"
-_DIGEST = r"[A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{32,}"
-_IMAGE = rf"(?:{_HOST}/)?{_PART}(?:/{_PART})*(?::{_TAG})?(?:@{_DIGEST})?"
-
-
-def is_image(text: str) -> bool:
-    """Returns True if an image in a registry may have that name.
-
-    >>> is_image("myregistry.azurecr.io/team/train:1"), is_image("Train:1"), is_image("train:")
-    (True, False, False)
-    """
-    return len(text) <= 255 and re.fullmatch(_IMAGE, text, re.ASCII) is not None
-
-
-# Jump hosts as in ssh's ProxyJump: a name that ssh knows, or an address.
-_JumpHost = Annotated[
-    str,
-    matching(
-        r"(?:[\w.][\w.+-]*@)?(?:[\w.][\w.-]*|\[[0-9a-fA-F:]+\])(?::[0-9]{1,5})?",
-        "`{}` is not a jump host",
-        "write user@host or user@host:port, one per item",
-    ),
-]
-
-
-def _bastion(text: str) -> str:
-    # In the output of a stack Terraform fills in the id later.
-    if not text.startswith("${"):
-        from fairway_core.resource_ids import parts_of
-
-        parts_of("Bastion", text)
-    return text
-
-
-class Reach(Model, defer_build=True):
-    """The route to a host with a private address: an Azure Bastion, or jump hosts."""
-
-    bastion: Annotated[str, AfterValidator(_bastion)] | None = None
-    """The id of an Azure Bastion that allows native clients and connections by IP address."""
-    jump: tuple[_JumpHost, ...] | None = Field(default=None, min_length=1)
-    """Jump hosts in the order to pass them, each `user@host` or `user@host:port`."""
-
-    @rule
-    def _one_way(self) -> None:
-        if (self.bastion is None) == (self.jump is None):
-            raise FieldError("`bastion:` and `jump:` cannot be combined", "keep one of the two")

@@ -5,9 +5,7 @@ from __future__ import annotations
 import re
 from typing import Annotated
 
-from pydantic import AfterValidator
-
-from fairway_core.documents import FieldError, matching
+from fairway_core.light_models import Check, FieldError, matching
 
 _GROUP = "/subscriptions/{subscription}/resourceGroups/{resource_group}/providers"
 _RESOURCE_GROUP = "/subscriptions/{subscription}/resourceGroups/{name}"
@@ -94,12 +92,12 @@ def network_of(subnet_id: str) -> str:
     return subnet_id.partition("/subnets/")[0]
 
 
-def _id_of(kind: str) -> AfterValidator:
+def _id_of(kind: str) -> Check:
     def check(text: str) -> str:
         parts_of(kind, text)
         return text
 
-    return AfterValidator(check)
+    return Check(check)
 
 
 VirtualNetworkId = Annotated[str, _id_of("virtual network")]

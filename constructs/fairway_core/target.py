@@ -4,19 +4,30 @@ The compute stack's Terraform output `targets` is a list of these, and `fairway.
 some. `local`, this machine, always exists.
 """
 
-import re
 import zlib
+from dataclasses import field
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Any, Literal, Self
 
-from pydantic import AfterValidator, Field
-
-from fairway_core.documents import FieldError, Model, matching, rule
-from fairway_core.fields import Reach, Span, is_image
+from fairway_agent.quick import dataclass
+from fairway_core.light_fields import HEAD_IMAGE as HEAD_IMAGE
+from fairway_core.light_fields import (
+    Amount,
+    Bastion,
+    ExactImage,
+    Folder,
+    Image,
+    JumpHost,
+    Label,
+    Name,
+    Region,
+    Scratch,
+    Seconds,
+    Text,
+    Word,
+)
+from fairway_core.light_models import FieldError, LightModel
 from fairway_core.project_folder import from_home
-
-HEAD_IMAGE = "python:3.12.14-slim-trixie"
-"""The image of the head pod and of the pods of nodes. Source: docker-library/official-images."""
 
 POOL_TAINT = "fairway.dev/pool"
 """The key of the taint that keeps other pods off a pool's nodes; its value is the pool's name."""
@@ -24,111 +35,13 @@ POOL_TAINT = "fairway.dev/pool"
 Engine = Literal["local", "ssh", "slurm", "batch", "kubernetes"]
 
 
-def _printable(value: str) -> str:
-    if not value.isprintable():
-        raise FieldError("this holds a control character", "write it as plain text")
-    return value
-
-
-def _word(value: str) -> str:
-    """Returns text for command lines. Raises FieldError if it has a space or begins with `-`."""
-    _printable(value)
-    if value.startswith("-"):
-        raise FieldError("this begins with `-`, as options of programs do", "remove it")
-    # Terraform writes an expression while an address is unknown.
-    if not value.startswith("${") and any(character.isspace() for character in value):
-        raise FieldError("this holds a space", "remove it")
-    return value
-
-
-def _folder(value: str) -> str:
-    if value.startswith("-"):
-        raise FieldError("this begins with `-`, as options of programs do", "write it as ./-…")
-    return _printable(value)
-
-
-def _region(value: str) -> str:
-    if value and not (value.isascii() and value.isalnum() and value.islower()):
-        near = re.sub(r"[^a-z0-9]", "", value.lower())
-        hint = f"did you mean `{near}`?" if near else "for example westeurope"
-        raise FieldError("this is not an Azure region's name", hint)
-    return value
-
-
-def _image(value: str) -> str:
-    """Refuses names that no node could pull: pods would wait for ever."""
-    if not value.startswith("${") and not is_image(value):
-        raise FieldError(
-            f"`{value[:60]}` is not a container image",
-            "for example myregistry.azurecr.io/train:1; lower-case letters except in the tag",
-        )
-    return value
-
-
-def _exact(value: str) -> str:
-    """Returns the name if it has a version: privileged images must change only with their name.
-
-    >>> _exact("localhost:5000/python:3.12.14-slim")
-    'localhost:5000/python:3.12.14-slim'
-    """
-    name, _, digest = value.partition("@")
-    if not digest and name.rpartition("/")[2].partition(":")[2] in ("", "latest"):
-        raise FieldError(
-            f"`{value}` is whatever its registry calls the latest",
-            f"name a version, for example {HEAD_IMAGE}, or a digest",
-        )
-    return value
-
-
-def _amount(value: str) -> str:
-    if not re.fullmatch(r"\d{1,15}(\.\d{1,9})?([numkMGTPE]|[KMGTPE]i)?", value):
-        raise FieldError(
-            "this is not an amount of Kubernetes",
-            "a number, and k, M, G or Ki, Mi, Gi behind it, or m for thousandths: 64Gi, 500m",
-        )
-    return value
-
-
-def _scratch(value: str) -> str:
-    if value.startswith("/"):
-        if not re.fullmatch(r"(/[A-Za-z0-9][A-Za-z0-9._-]*)+", value):
-            raise FieldError("this is not a folder of nodes", "for example /mnt/disks/scratch")
-        return value
-    return _amount(value) if value else value
-
-
-Text = Annotated[str, AfterValidator(_printable)]
-Label = Annotated[
-    str,
-    matching(
-        r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?",
-        "this is not a name of Kubernetes",
-        "lower-case letters, digits, hyphens and dots, with a letter or digit at both ends",
-    ),
-]
-Word = Annotated[str, AfterValidator(_word)]
-Folder = Annotated[str, AfterValidator(_folder)]
-Amount = Annotated[str, AfterValidator(_amount)]
-Scratch = Annotated[str, AfterValidator(_scratch)]
-Image = Annotated[str, AfterValidator(_word), AfterValidator(_image)]
-ExactImage = Annotated[Image, AfterValidator(_exact)]
-Name = Annotated[
-    str,
-    matching(
-        r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}",
-        "this is not a target's name",
-        "up to 63 letters, digits, dots, hyphens and underscores; no hyphen at the front",
-    ),
-]
-Region = Annotated[str, AfterValidator(_region)]
-
-
-class NodeRange(Model):
+@dataclass(frozen=True, kw_only=True)
+class NodeRange(LightModel):
     """The number of nodes that a target may have; with `min` equal to `max` it is fixed."""
 
-    min: int = Field(ge=0)
+    min: int = field(metadata={"ge": 0})
     """The number of nodes that stay when nothing runs."""
-    max: int = Field(ge=1)
+    max: int = field(metadata={"ge": 1})
     """The largest number of nodes."""
 
     @classmethod
@@ -141,8 +54,8 @@ class NodeRange(Model):
         """True if nodes are started and deleted on demand."""
         return self.min < self.max
 
-    @rule
-    def _in_order(self) -> None:
+    def check(self) -> None:
+        """Raises FieldError unless there are fewest and most in this order."""
         if self.min > self.max:
             raise FieldError(
                 f"min {self.min} is above max {self.max}",
@@ -151,7 +64,8 @@ class NodeRange(Model):
             )
 
 
-class StorageAccount(Model):
+@dataclass(frozen=True, kw_only=True)
+class StorageAccount(LightModel):
     """The account whose containers a job reads and writes.
 
     Without `account_url` it is that of the variable AZURE_STORAGE_CONNECTION_STRING.
@@ -161,7 +75,8 @@ class StorageAccount(Model):
     containers: tuple[Text, ...] = ()
 
 
-class SshAccess(Model):
+@dataclass(frozen=True, kw_only=True)
+class SshAccess(LightModel):
     """Access of the `ssh` engine to the main host; `shared` is a folder that all nodes see.
 
     `host` is empty while the cluster has no node, for example when Azure lacks capacity.
@@ -184,7 +99,8 @@ class SshAccess(Model):
         return self.host, *self.others
 
 
-class SlurmAccess(Model):
+@dataclass(frozen=True, kw_only=True)
+class SlurmAccess(LightModel):
     """Access of the `slurm` engine to the scheduler, or a login node: of several `hosts` the first.
 
     `shared` is a folder that all nodes see.
@@ -208,7 +124,8 @@ class SlurmAccess(Model):
         return self.hosts[zlib.crc32(name.encode()) % len(self.hosts)]
 
 
-class BatchAccess(Model):
+@dataclass(frozen=True, kw_only=True)
+class BatchAccess(LightModel):
     """Access of the `batch` engine to the pool; `identity` is the nodes' own, by resource id.
 
     Without `mpi` the pool's nodes do not talk to each other: each job takes one, or with
@@ -220,10 +137,11 @@ class BatchAccess(Model):
     pool: Word
     identity: Text = ""
     mpi: bool = True
-    task_slots: int | None = Field(default=None, ge=2, le=256)
+    task_slots: int | None = field(default=None, metadata={"ge": 2, "le": 256})
 
 
-class KubernetesAccess(Model):
+@dataclass(frozen=True, kw_only=True)
+class KubernetesAccess(LightModel):
     """Access of the `kubernetes` engine to a cluster by kubectl, and settings of its pods.
 
     `kubeconfig` is the file that has the `context`, instead of kubectl's usual ones.
@@ -246,15 +164,15 @@ class KubernetesAccess(Model):
     namespace: Label = "default"
     image: Image
     shared: Folder
-    volumes: dict[Label, Label] = Field(min_length=1)
-    selector: dict[Word, Text] = Field(default_factory=dict)
+    volumes: dict[Label, Label] = field(metadata={"min_length": 1})
+    selector: dict[Word, Text] = field(default_factory=dict)
     tolerations: tuple[Word, ...] = ()
     resources: dict[Word, Amount] | None = None
     rdma: Word = ""
     scratch: Scratch = ""
     queue: Label | None = None
-    priorities: dict[Literal["low", "normal", "high"], Label] = Field(default_factory=dict)
-    patience: Span | None = None
+    priorities: dict[Literal["low", "normal", "high"], Label] = field(default_factory=dict)
+    patience: Seconds | None = None
     cluster: Word | None = None
     service_account: Label = "fairway-task"
     head: Label = "fairway-head"
@@ -262,7 +180,8 @@ class KubernetesAccess(Model):
     head_tolerations: tuple[Word, ...] = ()
 
 
-class Gateway(Model):
+@dataclass(frozen=True, kw_only=True)
+class Gateway(LightModel):
     """A host inside of the network that ssh leads to: storage and Batch are reached through it
     from machines to which they are closed.
     """
@@ -271,7 +190,23 @@ class Gateway(Model):
     user: Word
 
 
-class Target(Model):
+@dataclass(frozen=True, kw_only=True)
+class Reach(LightModel):
+    """The route to a host with a private address: an Azure Bastion, or jump hosts."""
+
+    bastion: Bastion | None = None
+    """The id of an Azure Bastion that allows native clients and connections by IP address."""
+    jump: tuple[JumpHost, ...] | None = field(default=None, metadata={"min_length": 1})
+    """Jump hosts in the order to pass them, each `user@host` or `user@host:port`."""
+
+    def check(self) -> None:
+        """Raises FieldError unless it is one of the two."""
+        if (self.bastion is None) == (self.jump is None):
+            raise FieldError("`bastion:` and `jump:` cannot be combined", "keep one of the two")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Target(LightModel):
     """A place to run jobs; exactly the section of its engine is set, and none for `local`.
 
     `mounts` maps a file system's name to its path on every node. `reach` is the way to the host
@@ -292,8 +227,8 @@ class Target(Model):
     region: Region = ""
     nodes: NodeRange
     spot: bool = False
-    price: float | None = Field(default=None, gt=0, allow_inf_nan=False)
-    mounts: dict[Text, Folder] = Field(default_factory=dict)
+    price: float | None = field(default=None, metadata={"gt": 0, "allow_inf_nan": False})
+    mounts: dict[Text, Folder] = field(default_factory=dict)
     storage: StorageAccount | None = None
     vault_url: Text = ""
     reach: Reach | None = None
@@ -304,7 +239,13 @@ class Target(Model):
     batch: BatchAccess | None = None
     kubernetes: KubernetesAccess | None = None
 
-    @rule
+    def check(self) -> None:
+        """Raises FieldError if the sections do not fit the engine or each other."""
+        self._section_of_its_engine()
+        self._reach_leads_to_a_host()
+        self._priorities_are_of_a_queue()
+        self._volumes_are_mounts()
+
     def _section_of_its_engine(self) -> None:
         for engine in ("slurm", "ssh", "batch", "kubernetes"):
             section = getattr(self, engine)
@@ -320,7 +261,6 @@ class Target(Model):
                     f"add `{engine}:`",
                 )
 
-    @rule
     def _reach_leads_to_a_host(self) -> None:
         led_to = self.slurm or self.ssh or self.batch or self.gateway
         if self.reach is not None and not led_to:
@@ -330,7 +270,6 @@ class Target(Model):
                 ("reach",),
             )
 
-    @rule
     def _priorities_are_of_a_queue(self) -> None:
         if self.kubernetes and self.kubernetes.priorities and not self.kubernetes.queue:
             raise FieldError(
@@ -339,7 +278,6 @@ class Target(Model):
                 ("kubernetes", "priorities"),
             )
 
-    @rule
     def _volumes_are_mounts(self) -> None:
         if self.kubernetes is None:
             return
@@ -410,8 +348,6 @@ class Target(Model):
     @classmethod
     def local(cls) -> Self:
         """Returns the target of this machine, which always exists and has any number of nodes."""
-        return cls(name="local", engine="local", nodes=NodeRange(min=1, max=10_000))
-
-    def record(self) -> dict[str, Any]:
-        """Returns the target as plain data, as in the Terraform output and `targets.json`."""
-        return self.model_dump(mode="json", exclude_none=True)
+        return cls.from_json(
+            {"name": "local", "engine": "local", "nodes": {"min": 1, "max": 10_000}}
+        )

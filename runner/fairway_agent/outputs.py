@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import shutil
@@ -121,6 +120,8 @@ def _storable(name: str) -> str:
     data = written.encode()
     if len(data) <= _LONGEST_NAME or written == name:
         return written
+    import hashlib  # loads OpenSSL, which a look at a run does not need
+
     begin, end = (part.decode(errors="ignore") for part in (data[:100], data[-100:]))
     return f"{begin}~{hashlib.sha256(data).hexdigest()[:16]}~{end}"
 

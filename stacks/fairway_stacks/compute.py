@@ -13,8 +13,7 @@ from fairway_constructs.nodes import sends_gpu_metrics
 from fairway_constructs.targets import storage_of
 from fairway_core.catalog import vm_size
 from fairway_core.environment import BatchCluster, KubernetesNodes
-from fairway_core.fields import Reach
-from fairway_core.target import Gateway, Target
+from fairway_core.target import Gateway, Reach, Target
 from fairway_stacks.boot_data import folders_of, node_spec
 from fairway_stacks.stack import RoleStack
 

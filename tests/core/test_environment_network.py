@@ -12,9 +12,9 @@ from fairway_core.environment import Environment, Firewall, load_environment
 from fairway_core.environment.addresses import SUBNETS
 from fairway_core.environment.egress import outbound
 from fairway_core.environment.network import ExistingSubnets
-from fairway_core.fields import Reach
 from fairway_core.findings import Finding
 from fairway_core.resource_ids import parts_of
+from fairway_core.target import Reach
 
 GROUP = "/subscriptions/11111111-2222-3333-4444-555555555555/resourceGroups/hub"
 HUB = f"{GROUP}/providers/Microsoft.Network/virtualNetworks/hub"

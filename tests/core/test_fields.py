@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from properties import tried
 
 from fairway_core.documents import FieldError
-from fairway_core.fields import is_image, seconds_of
+from fairway_core.light_fields import is_image, seconds_of
 
 DIGEST = "sha256:" + "0a" * 32
 TAKEN = (

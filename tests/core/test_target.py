@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from fairway_core.target import Target
+from fairway_core.findings import UserError
+from fairway_core.target import NodeRange, Target
 
 # The example of the design.
 SLURM: dict[str, Any] = {
@@ -49,14 +50,14 @@ THROUGH_HOSTS = {**SLURM, "reach": {"jump": ["me@gate.contoso.com:2222", "second
     ids=["slurm", "ssh", "batch", "priced", "bastion", "jump"],
 )
 def test_target_record_round_trips_through_json(record: dict[str, Any]) -> None:
-    target = Target.model_validate_json(json.dumps(record))
+    target = Target.model_validate(record)
     assert target.record() == record
-    assert Target.model_validate_json(json.dumps(target.record())) == target
+    assert Target.from_json(json.loads(json.dumps(target.record()))) == target
 
 
 def test_target_batch_pool_defaults_to_mpi() -> None:
     section = {key: value for key, value in POOL.items() if key != "mpi"}
-    target = Target.model_validate_json(json.dumps({**BATCH, "batch": section}))
+    target = Target.from_json({**BATCH, "batch": section})
     assert target.batch is not None
     assert target.batch.mpi
 
@@ -64,7 +65,7 @@ def test_target_batch_pool_defaults_to_mpi() -> None:
 def test_target_local_needs_no_section() -> None:
     local = Target.local()
     assert (local.name, local.engine) == ("local", "local")
-    assert Target.model_validate_json(json.dumps(local.record())) == local
+    assert Target.model_validate(local.record()) == local
 
 
 @pytest.mark.parametrize(
@@ -97,7 +98,57 @@ def test_target_local_needs_no_section() -> None:
 )
 def test_target_with_contradictory_record_is_refused(change: dict[str, Any], message: str) -> None:
     with pytest.raises(ValidationError, match=message):
-        Target.model_validate_json(json.dumps({**SLURM, **change}))
+        Target.model_validate({**SLURM, **change})
+    with pytest.raises(ValueError, match=r"."):
+        Target.from_json({**SLURM, **change})
+
+
+POD = {"image": "train:1", "shared": "/data/f", "volumes": {"data": "claim"}}
+PODS = {**WITHOUT, "engine": "kubernetes", "kubernetes": POD}
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        [],
+        {"engine": "local", "nodes": {"min": 1, "max": 1}},
+        {**SLURM, "version": True},
+        {**SLURM, "spot": 0},
+        {**SLURM, "nodes": {"min": "0", "max": 1}},
+        {**SLURM, "nodes": None},
+        {**SLURM, "mounts": []},
+        {**SLURM, "mounts": {"a\nb": "/data"}},
+        {**SSH, "ssh": {**SSH["ssh"], "others": "host"}},
+        {**BATCH, "batch": {**POOL, "task_slots": 257}},
+        {**PODS, "kubernetes": {**POD, "volumes": {}}},
+        {**PODS, "kubernetes": {**POD, "patience": 0}},
+    ],
+)
+def test_target_from_json_refuses_fields_of_another_type_and_beyond_limits(record: object) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        Target.from_json(record)
+
+
+def test_target_from_json_accepts_what_it_has_recorded() -> None:
+    section = {**POD, "patience": 900.0, "priorities": {"low": "low"}, "queue": "q"}
+    target = Target.model_validate({**PODS, "kubernetes": section})
+    assert Target.from_json(target.record()) == target
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"min": 3, "max": 2}, "min 3 is above max 2"),
+        ({"min": -1, "max": 2}, "at least 0"),
+        ({"min": "many", "max": 2}, "expected a whole number, found the text `many`"),
+        ({"min": 1, "maximum": 2}, "unknown key `maximum`"),
+    ],
+)
+def test_node_range_that_is_made_in_python_is_checked_as_in_a_document(
+    arguments: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(UserError, match=message):
+        NodeRange(**arguments)
 
 
 def test_target_reach_is_refused_for_engine_local() -> None:

@@ -14,6 +14,7 @@ CLOUD = {"cdktf", "constructs", "jsii", "azure"}
 STACKS = CLOUD | {"fairway_constructs", "fairway_stacks"}
 HEAVY = CLOUD | {"jinja2", "ruamel.yaml", "numpy"}
 MODELS = HEAVY | {"pydantic", "rich"}
+AWAY = MODELS | {"secrets", "fairway_core.machine"}
 # Also excluded: the models of steps, the VM sizes, and pydantic's search for plugins in all
 # installed packages.
 UNSENT = CLOUD | {"numpy", "rich", "logging", "jinja2.meta", "pty", "tomllib"}
@@ -21,7 +22,7 @@ UNSENT |= {"fairway_runner.jobs.steps", "fairway_core.catalog"}
 UNSENT |= {"fairway_core.validation", "importlib.metadata", "email", "zipfile"}
 UNSENT |= {"fairway_core.notifications", "fairway_runner.runs.metrics", "fairway_agent.metric_logs"}
 
-FAR = {"name": "pair", "engine": "ssh", "nodes": {"min": 1, "max": 1}}
+FAR = {"name": "far", "environment": "lab", "nodes": {"min": 1, "max": 1}}
 JOB = "name: a\ntemplate: plain\ncommand: echo {{ params.lr }}\nparams: {lr: 0.1}\n"
 SWEEP = JOB + "sweep: {points: {grid: {lr: [1, 2]}}}\n"
 RUN = "from fairway_cli.entry import main\ntry:\n    main()\nfinally:\n    {}"
@@ -54,26 +55,45 @@ ALL = "print(*sys.modules, sep='\\n', file=sys.stderr)"
         ("submit --help", HEAVY, None),
         ("list", MODELS, 37),
         ("show job-a", MODELS, 46),
-        ("show far-a", (HEAVY | {"rich", "fairway_core.machine"}) - {"pydantic"}, 65),
-        ("submit job.yaml --dry-run", UNSENT, 57),
-        ("submit sweep.yaml --dry-run", UNSENT, 61),
+        ("submit job.yaml --dry-run", UNSENT, 59),
+        ("submit sweep.yaml --dry-run", UNSENT, 63),
     ],
 )
 def test_imports_of_each_command_exclude_heavy_packages(
     tmp_path: Path, make_run: MakeRun, command: str, lacks: set[str], most: int | None
 ) -> None:
     make_run("job-a", [{"log": "loss=1"}])
-    far = make_run("far-a", [{"log": "loss=1"}], engine="ssh")
-    access = {"host": "localhost", "user": "me", "shared": str(tmp_path / "shared")}
-    (far.folder / "target.json").write_text(json.dumps({**FAR, "ssh": access}))
-    (far.folder / "engine.json").write_text('{"submission": 0, "complete": true}')
     (tmp_path / "job.yaml").write_text(JOB)
     (tmp_path / "sweep.yaml").write_text(SWEEP)
-    imported = set(printed(tmp_path, RUN.format(ALL), *command.split()))
+    require_few(tmp_path, command, lacks, most)
+
+
+def require_few(folder: Path, command: str, lacks: set[str], most: int | None) -> None:
+    """Fails if a command imports one of these modules, or more than `most` of ours."""
+    imported = set(printed(folder, RUN.format(ALL), *command.split()))
     assert "fairway_cli.main" in imported
-    assert not imported & lacks
+    assert imported & lacks == set()
     ours = sorted(name for name in imported if name.startswith("fairway_"))
     assert most is None or len(ours) <= most, ours
+
+
+@pytest.mark.parametrize(
+    ("command", "most"),
+    [("show ssh-a", 64), ("show slurm-a", 66), ("logs ssh-a", 56), ("list --since 2h", 40)],
+)
+def test_imports_of_a_look_at_remote_runs_exclude_pydantic(
+    tmp_path: Path, make_run: MakeRun, command: str, most: int
+) -> None:
+    access = {"host": "localhost", "user": "me", "shared": str(tmp_path / "shared")}
+    for engine, section in {"ssh": access, "slurm": {**access, "partition": "p"}}.items():
+        far = make_run(f"{engine}-a", [{"log": "loss=1"}], engine=engine)
+        target = json.dumps({**FAR, "engine": engine, engine: section})
+        (far.folder / "target.json").write_text(target)
+        (far.folder / "engine.json").write_text('{"submission": 0, "complete": true}')
+    synced = tmp_path / ".fairway" / "targets.json"
+    synced.write_text(f"[{target}]")  # of the environment of these runs
+    (tmp_path / "fairway.yaml").write_text("environment: lab.yaml\n")
+    require_few(tmp_path, command, AWAY, most)
 
 
 @pytest.mark.parametrize(

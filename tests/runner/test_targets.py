@@ -164,8 +164,21 @@ def test_target_as_known_now_ignores_another_cluster_of_the_same_name(
 
 def test_target_as_known_now_is_the_recorded_one_if_targets_are_damaged(folder: Path) -> None:
     recorded = Target.model_validate(_cluster("10.40.0.4"))
-    (folder / "fairway.yaml").write_text("targets: 1\n")
+    (folder / "fairway.yaml").write_text("targets: pair\n")
     assert as_known_now(recorded) == recorded
+
+
+@pytest.mark.parametrize("name", ['"pair"', '"p\\u0061ir"', "pair"])
+def test_target_as_known_now_is_that_of_fairway_yaml_however_its_name_is_written(
+    folder: Path, name: str
+) -> None:
+    recorded = Target.model_validate(_cluster("10.40.0.4"))
+    _synced(folder, [_cluster("10.40.0.8")])
+    written = json.dumps({"targets": [_cluster("10.40.0.9")]}).replace('"pair"', name)
+    (folder / "fairway.yaml").write_text(written)
+    found = as_known_now(recorded)
+    assert found.ssh is not None
+    assert found.ssh.host == "10.40.0.9"
 
 
 def test_run_of_another_environment_is_refused_as_a_predecessor(

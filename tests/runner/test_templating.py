@@ -13,6 +13,7 @@ from jinja2.sandbox import SandboxedEnvironment
 
 from fairway_agent import process_limits
 from fairway_agent.process_limits import taken
+from fairway_core.target import Target
 from fairway_runner.jobs import templating
 from fairway_runner.jobs.job import Job
 from fairway_runner.jobs.templating import (
@@ -217,12 +218,14 @@ def test_template_with_marks_of_another_language_hints_at_raw(source: str) -> No
         "{{ model.parse_raw('N.', proto='pickle', allow_pickle=true) }}",
         "{{ [model] | map(attribute='parse_file') | list }}",
         "{{ model['model_validate'] }}",
+        "{{ target.__class__ }}",
+        "{{ target.model_validate }}",
     ],
 )
 def test_template_cannot_access_internals_of_models_and_macros(source: str) -> None:
     macros = compile_text(shell_environment(), "{% macro a() %}{% endmacro %}").module
     with pytest.raises(TemplateFault, match="not allowed"):
-        shell(source, model=Job(name="a", command="b"), macros=macros)
+        shell(source, model=Job(name="a", command="b"), macros=macros, target=Target.local())
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
 """Readers of an environment's synthesized stacks, by role as `written` returns them."""
 
 import base64
-import json
 import re
 from collections.abc import Callable
 from typing import Any
@@ -32,7 +31,7 @@ def only(document: dict[str, Any], kind: str) -> dict[str, Any]:
 def targets_of(stacks: Stacks) -> dict[str, Target]:
     """Returns the targets of jobs by name, parsed as the runner does."""
     records = stacks["compute"]["output"]["targets"]["value"]
-    return {each["name"]: Target.model_validate_json(json.dumps(each)) for each in records}
+    return {each["name"]: Target.from_json(each) for each in records}
 
 
 def decoded(text: str) -> str:

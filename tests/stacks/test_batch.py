@@ -64,7 +64,7 @@ def test_batch_nodes_without_endpoints_connect_through_nat_gateway(written: Writ
 
 def test_batch_targets_are_readable_by_the_runner(written: Written) -> None:
     records = written(_text(SPOT, BOX, SWEEP))["compute"]["output"]["targets"]["value"]
-    spot, box, sweep = (Target.model_validate_json(json.dumps(record)) for record in records)
+    spot, box, sweep = (Target.from_json(record) for record in records)
     assert (spot.name, spot.engine, spot.spot) == ("spot", "batch", True)
     assert (spot.nodes.min, spot.nodes.max) == (0, 8)
     assert spot.mounts == {"data": "/data"}

@@ -33,6 +33,7 @@ from fairway_core.diagram.drawing import EXISTING
 from fairway_core.environment import load_environment, read_environment
 from fairway_core.environment.model import Environment
 from fairway_core.findings import Severity
+from fairway_core.light_models import LightModel
 from fairway_core.schema import models_in
 from fairway_runner.live.requirements import actions_of
 
@@ -63,9 +64,9 @@ def test_environment_sections_together_use_every_model_and_field() -> None:
 
 def _used(value: object) -> Iterator[str]:
     """Yields the models in a value, and the fields of each that were set."""
-    if isinstance(value, BaseModel):
+    if isinstance(value, BaseModel | LightModel):
         yield type(value).__name__
-        for field in value.model_fields_set:
+        for field in getattr(value, "model_fields_set", vars(value)):
             yield f"{type(value).__name__}.{field}"
             yield from _used(getattr(value, field))
     elif isinstance(value, str) and " like " in value:

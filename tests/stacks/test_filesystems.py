@@ -1,7 +1,6 @@
 """File systems of every kind in an environment's stacks, mounted by name in its clusters."""
 
 import base64
-import json
 import re
 from dataclasses import dataclass
 from typing import get_args
@@ -117,7 +116,7 @@ def test_file_systems_of_every_kind_are_mounted_by_name(written: Written) -> Non
     assert options == "ro"
     assert re.fullmatch(r"@@\d@@\.blob\.core\.windows\.net/datasets", source)
     (record,) = stacks["compute"]["output"]["targets"]["value"]
-    target = Target.model_validate_json(json.dumps(record))
+    target = Target.from_json(record)
     assert target.mounts == {name: kind.path for name, kind in KINDS.items()}
 
 

@@ -78,7 +78,7 @@ class TestTerraform:
 
     def test_slurm_target_names_scheduler_partition_and_shared_folder(self, stacks: Stacks) -> None:
         records = stacks["compute"]["output"]["targets"]["value"]
-        target = Target.model_validate_json(json.dumps(records[0]))
+        target = Target.from_json(records[0])
         assert target.engine == "slurm"
         assert target.slurm is not None
         assert target.slurm.host == "${azurerm_network_interface.slurm-nic.private_ip_address}"

@@ -36,7 +36,7 @@ def test_stacks_have_separate_resource_groups(demo: Stacks) -> None:
 
 def test_stacks_targets_are_readable_by_the_runner(demo: Stacks) -> None:
     (record,) = demo["compute"]["output"]["targets"]["value"]
-    target = Target.model_validate_json(json.dumps(record))
+    target = Target.from_json(record)
     assert (target.name, target.environment, target.engine) == ("pair", "demo", "ssh")
     assert (target.nodes.min, target.nodes.max) == (2, 2)
     assert target.mounts == {"data": "/data"}

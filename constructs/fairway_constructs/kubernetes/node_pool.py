@@ -132,7 +132,7 @@ class KubernetesNodePool(TakesJobs):
         self.id = self.pool.id
         self._name, self._pool, self._cluster, self._mounts = name, spec, cluster, mounts
         images = {"image": job_image, "head_image": head_image or HEAD_IMAGE}
-        self._jobs = {"namespace": namespace, **images}
+        self._jobs: dict[str, Any] = {"namespace": namespace, **images}
 
     def _facts(self) -> dict[str, Any]:
         spec, mounts, range_ = self._pool, self._mounts, self._pool.node_range

@@ -12,9 +12,9 @@ from pydantic import AfterValidator, Field, field_validator
 from fairway_core.catalog.limits import limits
 from fairway_core.documents import FieldError, Model, rule
 from fairway_core.environment.values import WIDEST_RANGE, Range, SizeText, x64
-from fairway_core.fields import Reach
 from fairway_core.public_ranges import seen_outside
 from fairway_core.resource_ids import ObjectId, parts_of
+from fairway_core.target import Reach
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

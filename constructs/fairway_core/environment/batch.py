@@ -27,8 +27,8 @@ from fairway_core.environment.values import (
     most_nodes_path,
 )
 from fairway_core.findings import counted
+from fairway_core.light_fields import Image as ContainerImage
 from fairway_core.resource_ids import GUID, ImageVersionId
-from fairway_core.target import Image as ContainerImage
 from fairway_core.target import NodeRange
 
 if TYPE_CHECKING:

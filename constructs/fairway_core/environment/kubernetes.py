@@ -26,9 +26,10 @@ from fairway_core.environment.values import (
     x64,
 )
 from fairway_core.fields import Span
+from fairway_core.light_fields import Amount, ExactImage, Image
 from fairway_core.public_ranges import seen_outside
 from fairway_core.resource_ids import ObjectId, PlacementGroupId
-from fairway_core.target import HEAD_IMAGE, POOL_TAINT, Amount, ExactImage, Image, NodeRange
+from fairway_core.target import HEAD_IMAGE, POOL_TAINT, NodeRange
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -265,7 +265,7 @@ def target_of(record: Mapping[str, Any]) -> Target:
     """Returns the target that a run was submitted to, from its `target.json`."""
     from fairway_core.target import Target
 
-    return Target.model_validate(record)
+    return Target.from_json(record)
 
 
 def new_key(comment: str) -> tuple[bytes, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import secrets as random
+import os
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -73,7 +73,7 @@ class SlurmEngine(ScheduledEngine[SlurmAccess]):
         # A server on the node may listen only on the loopback there. So a socket on the login host
         # is in between, in a folder that nobody else can access.
         here, _, there = forward.partition(":")
-        socket = f"/tmp/fairway-{random.token_hex(8)}/s"  # noqa: S108 - cannot be guessed
+        socket = f"/tmp/fairway-{os.urandom(8).hex()}/s"  # noqa: S108 - cannot be guessed
         relay = [*enter, "relay", socket, there.rpartition(":")[2]]
         return connection.interactive(relay, forward=f"{here}:{socket}")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import secrets
+import os
 import shlex
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -70,7 +70,7 @@ class SshEngine(RemoteEngine[SshAccess]):
         # A server on the node may listen only on the loopback there. So a socket on the main host
         # is in between, which nobody else can open.
         port, _, there = forward.partition(":")
-        socket = f"/tmp/fairway-{secrets.token_hex(8)}"  # noqa: S108 - cannot be guessed
+        socket = f"/tmp/fairway-{os.urandom(8).hex()}"  # noqa: S108 - cannot be guessed
         way = ["-o", "ExitOnForwardFailure=yes", "-L", f"{socket}:{there}"]
         words = ["ssh", "-N", *way, "--", host.address]
         line = f"trap 'rm -f {socket}' EXIT; {shlex.join(words)}"

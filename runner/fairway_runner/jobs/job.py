@@ -8,7 +8,8 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, fie
 
 from fairway_agent.resources import Wanted
 from fairway_core.documents import FieldError, Later, Model, written_as
-from fairway_core.fields import Span, is_image
+from fairway_core.fields import Span
+from fairway_core.light_fields import is_image
 from fairway_runner.jobs.job_fields import (
     FOREIGN_CAUSES,
     FOREIGN_KEYS,

@@ -20,7 +20,7 @@ from pydantic import (
 
 from fairway_core.documents import Document, FieldError, Model, rule, written_as
 from fairway_core.findings import Finding, Severity
-from fairway_core.target import Name
+from fairway_core.light_fields import Name
 
 if TYPE_CHECKING:
     from fairway_core.yaml_text import DataPath

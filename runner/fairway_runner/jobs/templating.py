@@ -40,11 +40,12 @@ if TYPE_CHECKING:
     from jinja2.bccache import Bucket
 
     from fairway_core.findings import Location
+from fairway_core.light_models import LightModel
 
 _LARGEST_PRODUCT = 1_000_000
 _LARGEST_POWER = 1_000
 _MEMORY = 256 << 20  # bytes of memory for a template
-_OF_ALL_MODELS = frozenset(dir(BaseModel))
+_OF_ALL_MODELS = frozenset(dir(BaseModel) + dir(LightModel))
 # For a job's texts, because the shell has `${#array[@]}`. No text contains U+0000.
 _NO_COMMENTS = {"comment_start_string": "\0{#", "comment_end_string": "#}\0"}
 _RAW_OR_COMMENT = re.compile(r"\{%[-+]?\s*raw\s*-?%\}.*?\{%[-+]?\s*endraw|(?<!\$)\{#", re.DOTALL)
@@ -130,7 +131,7 @@ class _Environment(SandboxedEnvironment):
     def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
         # For these the name alone decides: Jinja's own checks take longer, for each task again. The
         # methods of every model are pydantic's: some read files, or run what they are given.
-        if isinstance(obj, BaseModel | TemplateModule):
+        if isinstance(obj, BaseModel | LightModel | TemplateModule):
             return not attr.startswith("_") and attr not in _OF_ALL_MODELS
         return super().is_safe_attribute(obj, attr, value)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -270,6 +269,8 @@ class KeptOutput:
 
     def digest(self) -> str:
         """Returns a digest of its files' paths and contents."""
+        import hashlib  # loads OpenSSL, which a look at a run does not need
+
         digest = hashlib.sha256()
         for path in files_of(self.folder):
             name = path.relative_to(self.folder).as_posix()

@@ -10,14 +10,10 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pydantic import ValidationError
-
 from fairway_agent.quick import dataclass
-from fairway_core.documents import read
 from fairway_core.findings import UserError
 from fairway_core.project_folder import find_project, from_home
 from fairway_core.suggestions import did_you_mean, nearest
@@ -28,7 +24,7 @@ from fairway_runner.targets import LOCAL
 
 if TYPE_CHECKING:
     from fairway_core.notifications import Notify
-    from fairway_core.project import Serve
+    from fairway_core.project import Project, Serve
     from fairway_runner.runs.folder import RunFolder
 
 _PATIENCE = 30.0  # seconds for ssh to print its configuration of a host
@@ -134,7 +130,7 @@ def as_known_now(recorded: Target) -> Target:
     if not recorded.environment:
         return recorded
     try:
-        found = all_targets().get(recorded.name)
+        found = _known(recorded.name)
     except (UserError, OSError):
         return recorded  # errors in the files are reported to commands that name a target
     if found is None or not recorded.is_same_cluster(found.target):
@@ -148,15 +144,13 @@ def as_known_now(recorded: Target) -> Target:
 
 def all_targets() -> dict[str, KnownTarget]:
     """Returns the targets of the current project, by name."""
-    found = {LOCAL: KnownTarget(Target.local(), "")}
     folder, file = find_project()
-    for target in _synced(folder / SYNCED):
-        found[target.name] = KnownTarget(target, str(folder / SYNCED))
+    found = {LOCAL: KnownTarget(Target.local(), "")} | _synced(folder / SYNCED)
     if file is None:
         return found
-    from fairway_core.project import LocalTarget, Project
+    from fairway_core.project import LocalTarget
 
-    for entry in read(file).validate(Project).targets:
+    for entry in _project(file).targets:
         if isinstance(entry, LocalTarget):
             mounts = found[LOCAL].target.mounts
             mounts |= {mount: str(folder / from_home(path)) for mount, path in entry.mounts.items()}
@@ -170,28 +164,40 @@ def all_targets() -> dict[str, KnownTarget]:
 def default_notify() -> Notify | None:
     """Returns the default receivers of notifications, from the project's `fairway.yaml`."""
     _, file = find_project()
-    if file is None:
-        return None
-    from fairway_core.project import Project
-
-    return read(file).validate(Project).notify
+    return None if file is None else _project(file).notify
 
 
 def server_settings() -> Serve:
     """Returns the settings of a server behind a proxy, from the project's `fairway.yaml`."""
-    from fairway_core.project import Project, Serve
+    from fairway_core.project import Serve
 
     _, file = find_project()
-    return Serve() if file is None else read(file).validate(Project).serve
+    return Serve() if file is None else _project(file).serve
 
 
-def _synced(file: Path) -> Iterator[Target]:
+def _known(name: str) -> KnownTarget | None:
+    """Returns the target of that name; reads `fairway.yaml` only if it may define it."""
+    folder, file = find_project()
+    text = b"" if file is None else file.read_bytes()
+    if name.encode() in text or b"\\" in text:  # which may stand for any character
+        return all_targets().get(name)
+    return _synced(folder / SYNCED).get(name)
+
+
+def _project(file: Path) -> Project:
+    from fairway_core.documents import read
+    from fairway_core.project import Project
+
+    return read(file).validate(Project)
+
+
+def _synced(file: Path) -> dict[str, KnownTarget]:
     try:
-        records = json.loads(file.read_bytes())
-        yield from [Target.model_validate(record) for record in records]
+        targets = map(Target.from_json, json.loads(file.read_bytes()))
+        return {each.name: KnownTarget(each, str(file)) for each in targets}
     except (FileNotFoundError, NotADirectoryError):
-        return
-    except (OSError, ValueError, TypeError, RecursionError, ValidationError):
+        return {}
+    except (OSError, ValueError, TypeError, RecursionError):
         hint = "write it again with: fairway targets sync"
         raise UserError.of("damaged-targets", f"{file} cannot be read", hint) from None
 
@@ -221,7 +227,7 @@ def submitted_to(run: RunFolder) -> Target:
     path = run.folder / "target.json"
     try:
         target = kept_as(path, target_of)
-    except ValueError:  # includes pydantic's ValidationError
+    except ValueError:
         raise damaged(path, "it is not a target") from None
     return as_known_now(target)
 

@@ -151,7 +151,7 @@ def as_person(targets: Sequence[Target], name: str | None, file: Path) -> list[T
 def _written_for(file: Path) -> str:
     """Returns the account of the person in a file of targets; "" if it names nobody's own."""
     try:
-        before = [Target.model_validate(record) for record in json.loads(file.read_bytes())]
+        before = [Target.from_json(record) for record in json.loads(file.read_bytes())]
     except (OSError, ValueError, TypeError, RecursionError):
         return ""  # the file is written anew
     return next((each.user for each in before if each.user in (each.users or {})), "")

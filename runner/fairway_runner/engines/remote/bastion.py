@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Mapping
 
-    from fairway_core.fields import Reach
+    from fairway_core.target import Reach
 
 # Seconds until ssh gives up on a new connection: az has to start, ask Azure, and connect.
 _BASTION_TIMEOUT = 150

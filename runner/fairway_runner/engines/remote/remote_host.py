@@ -29,7 +29,7 @@ from fairway_runner.engines.remote.connection import (
 )
 
 if TYPE_CHECKING:
-    from fairway_core.fields import Reach
+    from fairway_core.target import Reach
 
 R = TypeVar("R", bound="JsonRecord")
 

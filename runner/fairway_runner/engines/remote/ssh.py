@@ -42,7 +42,7 @@ from fairway_runner.engines.remote.connection import (
 )
 
 if TYPE_CHECKING:
-    from fairway_core.fields import Reach
+    from fairway_core.target import Reach
 
 Program = Callable[[], list[str]]
 """Returns the command line of a program, for each try anew, since its connection may differ. An

@@ -1,0 +1,189 @@
+"""Types of fields that light models have too: durations, names, words of command lines, images."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Annotated
+
+from fairway_core.light_models import Check, FieldError, matching
+
+if TYPE_CHECKING:
+    from pydantic import GetCoreSchemaHandler
+    from pydantic_core import core_schema
+
+HEAD_IMAGE = "python:3.12.14-slim-trixie"
+"""The image of the head pod and of the pods of nodes. Source: docker-library/official-images."""
+
+UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+"""Seconds of each unit of a duration."""
+LONGEST = 36_500 * UNITS["d"]
+"""The longest duration in seconds: far beyond any job or retention, and within the limits of
+services."""
+SPAN_PATTERN = r"([0-9]+(?:\.[0-9]+)?)([smhd])"
+"""Regular expression of a duration in a document."""
+
+
+def seconds_of(value: object) -> float:
+    """Returns the duration in seconds. Raises FieldError unless it is positive and at most a
+    hundred years.
+
+    >>> seconds_of("1.5h")
+    5400.0
+    """
+    if isinstance(value, int | float) and not isinstance(value, bool) and value > 0:
+        return float(value)  # an argument, or from a model's own dump
+    match = re.fullmatch(SPAN_PATTERN, value) if isinstance(value, str) else None
+    if match is None or float(match[1]) == 0:
+        raise FieldError(f"`{value}` is not a span of time", "write it as 25s, 10m, 12h or 90d")
+    seconds = float(match[1]) * UNITS[match[2]]
+    if seconds > LONGEST:
+        raise FieldError(f"`{value}` is longer than a hundred years", "write 36500d or less")
+    return seconds
+
+
+# Source: https://github.com/distribution/reference.
+_PART = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
+_LABEL = r"(?:[a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9])"
+_HOST = rf"{_LABEL}(?:\.{_LABEL})*(?::[0-9]+)?"
+_TAG = r"\w[\w.-]{0,127}"
+_DIGEST = r"[A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{32,}"
+_IMAGE = rf"(?:{_HOST}/)?{_PART}(?:/{_PART})*(?::{_TAG})?(?:@{_DIGEST})?"
+
+
+def is_image(text: str) -> bool:
+    """Returns True if an image in a registry may have that name.
+
+    >>> is_image("myregistry.azurecr.io/team/train:1"), is_image("Train:1"), is_image("train:")
+    (True, False, False)
+    """
+    return len(text) <= 255 and re.fullmatch(_IMAGE, text, re.ASCII) is not None
+
+
+def _printable(value: str) -> str:
+    if not value.isprintable():
+        raise FieldError("this holds a control character", "write it as plain text")
+    return value
+
+
+def _word(value: str) -> str:
+    """Returns text for command lines. Raises FieldError if it has a space or begins with `-`."""
+    _printable(value)
+    if value.startswith("-"):
+        raise FieldError("this begins with `-`, as options of programs do", "remove it")
+    # Terraform writes an expression while an address is unknown.
+    if not value.startswith("${") and any(character.isspace() for character in value):
+        raise FieldError("this holds a space", "remove it")
+    return value
+
+
+def _folder(value: str) -> str:
+    if value.startswith("-"):
+        raise FieldError("this begins with `-`, as options of programs do", "write it as ./-…")
+    return _printable(value)
+
+
+def _region(value: str) -> str:
+    if value and not (value.isascii() and value.isalnum() and value.islower()):
+        near = re.sub(r"[^a-z0-9]", "", value.lower())
+        hint = f"did you mean `{near}`?" if near else "for example westeurope"
+        raise FieldError("this is not an Azure region's name", hint)
+    return value
+
+
+def _image(value: str) -> str:
+    """Refuses names that no node could pull: pods would wait for ever."""
+    if not value.startswith("${") and not is_image(value):
+        raise FieldError(
+            f"`{value[:60]}` is not a container image",
+            "for example myregistry.azurecr.io/train:1; lower-case letters except in the tag",
+        )
+    return value
+
+
+def _exact(value: str) -> str:
+    """Returns the name if it has a version: privileged images must change only with their name.
+
+    >>> _exact("localhost:5000/python:3.12.14-slim")
+    'localhost:5000/python:3.12.14-slim'
+    """
+    name, _, digest = value.partition("@")
+    if not digest and name.rpartition("/")[2].partition(":")[2] in ("", "latest"):
+        raise FieldError(
+            f"`{value}` is whatever its registry calls the latest",
+            f"name a version, for example {HEAD_IMAGE}, or a digest",
+        )
+    return value
+
+
+def _amount(value: str) -> str:
+    if not re.fullmatch(r"\d{1,15}(\.\d{1,9})?([numkMGTPE]|[KMGTPE]i)?", value):
+        raise FieldError(
+            "this is not an amount of Kubernetes",
+            "a number, and k, M, G or Ki, Mi, Gi behind it, or m for thousandths: 64Gi, 500m",
+        )
+    return value
+
+
+def _scratch(value: str) -> str:
+    if value.startswith("/"):
+        if not re.fullmatch(r"(/[A-Za-z0-9][A-Za-z0-9._-]*)+", value):
+            raise FieldError("this is not a folder of nodes", "for example /mnt/disks/scratch")
+        return value
+    return _amount(value) if value else value
+
+
+def _bastion(text: str) -> str:
+    # In the output of a stack Terraform fills in the id later.
+    if not text.startswith("${"):
+        from fairway_core.resource_ids import parts_of
+
+        parts_of("Bastion", text)
+    return text
+
+
+class _Duration(Check):
+    """Check of seconds, which documents have as a `Span`."""
+
+    def __get_pydantic_core_schema__(
+        self, source: object, handler: GetCoreSchemaHandler
+    ) -> core_schema.CoreSchema:
+        from fairway_core.fields import Span
+
+        return handler(Span)
+
+
+Text = Annotated[str, Check(_printable)]
+Label = Annotated[
+    str,
+    matching(
+        r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?",
+        "this is not a name of Kubernetes",
+        "lower-case letters, digits, hyphens and dots, with a letter or digit at both ends",
+    ),
+]
+Word = Annotated[str, Check(_word)]
+Folder = Annotated[str, Check(_folder)]
+Amount = Annotated[str, Check(_amount)]
+Scratch = Annotated[str, Check(_scratch)]
+Image = Annotated[str, Check(_word), Check(_image)]
+ExactImage = Annotated[Image, Check(_exact)]
+Name = Annotated[
+    str,
+    matching(
+        r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}",
+        "this is not a target's name",
+        "up to 63 letters, digits, dots, hyphens and underscores; no hyphen at the front",
+    ),
+]
+Region = Annotated[str, Check(_region)]
+Seconds = Annotated[float, _Duration(seconds_of)]
+Bastion = Annotated[str, Check(_bastion)]
+JumpHost = Annotated[
+    str,
+    matching(
+        # As in ssh's ProxyJump: a name that ssh knows, or an address.
+        r"(?:[\w.][\w.+-]*@)?(?:[\w.][\w.-]*|\[[0-9a-fA-F:]+\])(?::[0-9]{1,5})?",
+        "`{}` is not a jump host",
+        "write user@host or user@host:port, one per item",
+    ),
+]
