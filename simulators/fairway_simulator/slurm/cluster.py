@@ -53,6 +53,7 @@ class SlurmCluster:
     alias: str = "slurm-sim"
     variables: Mapping[str, str] = field(default_factory=dict)
     people: People | None = None
+    tracking: str = "proctrack/linuxproc"
     nodes_of_cloud: CloudNodes | None = field(init=False, default=None)
     folder: Path = field(init=False)
     login: Login = field(init=False)
@@ -183,7 +184,7 @@ class SlurmCluster:
             gpus=self.gpus,
         )
         names = [*self.node_names(), *self.cloud_names()]
-        configuration.write(self.folder, self.description, names)
+        configuration.write(self.folder, self.description, names, self.tracking)
         self._start_munge()
         self.login = Login(self.folder / "login", self.alias, self._session(), self.people)
         self.start_scheduler()

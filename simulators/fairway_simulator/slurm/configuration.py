@@ -69,12 +69,14 @@ def describe(
     )
 
 
-def write(folder: Path, description: slurm.SlurmCluster, nodes: Sequence[str]) -> None:
+def write(
+    folder: Path, description: slurm.SlurmCluster, nodes: Sequence[str], tracking: str
+) -> None:
+    """Writes the files of the cluster. `tracking` is the plugin by which Slurm finds the processes
+    of a step."""
     etc = folder / "etc"
     for name, text in slurm.render(description).items():
-        # Without cgroups Slurm can still kill what a task leaves in its process group.
-        text = text.replace("proctrack/linuxproc", "proctrack/pgid")
-        (etc / name).write_text(text)
+        (etc / name).write_text(text.replace("proctrack/linuxproc", tracking))
     with (etc / "slurm.conf").open("a") as conf:
         conf.write(_MORE.format(folder=folder))
     (etc / "task-prolog").write_text(_TASK_PROLOG.format(folder=folder))

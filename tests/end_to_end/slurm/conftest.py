@@ -8,6 +8,8 @@ import pytest
 
 from fairway_simulator.slurm import SlurmCluster, missing
 
+_BY_PARENTS = "proctrack/linuxproc"
+
 
 @pytest.fixture
 def slurm_needed() -> None:
@@ -18,10 +20,14 @@ def slurm_needed() -> None:
 
 @pytest.fixture
 def slurm(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, slurm_needed: None
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    slurm_needed: None,
+    request: pytest.FixtureRequest,
 ) -> Iterator[SlurmCluster]:
-    """The cluster; `fairway` finds it from the test's folder."""
-    with SlurmCluster(nodes=3) as cluster:
+    """The cluster; `fairway` finds it from the test's folder. A parameter is how Slurm finds the
+    processes of a step."""
+    with SlurmCluster(nodes=3, tracking=getattr(request, "param", _BY_PARENTS)) as cluster:
         for name, value in cluster.environment.items():
             monkeypatch.setenv(name, value)
         project = json.dumps({"targets": [cluster.target]})

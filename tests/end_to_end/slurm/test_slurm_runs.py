@@ -38,6 +38,8 @@ class TestEnds:
         job = fairway.job(command, template="every-node", nodes=3)
         failed(fairway, job, 7)
 
+    # As with cgroups, Slurm then kills what a task leaves behind.
+    @pytest.mark.parametrize("slurm", ["proctrack/pgid"], indirect=True)
     def test_slurm_node_that_saves_after_another_has_failed_has_the_grace_of_its_job(
         self, fairway: Fairway
     ) -> None:
@@ -53,6 +55,7 @@ class TestEnds:
         assert "saved" in fairway.within("logs", run, "--grep", "^saved").stdout
 
     @pytest.mark.nightly
+    @pytest.mark.parametrize("slurm", ["proctrack/pgid"], indirect=True)
     def test_slurm_node_that_does_not_end_after_another_has_failed_is_killed_after_its_grace(
         self, fairway: Fairway, signs: Signs
     ) -> None:
