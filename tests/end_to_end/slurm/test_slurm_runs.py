@@ -55,7 +55,6 @@ class TestEnds:
         assert "saved" in fairway.within("logs", run, "--grep", "^saved").stdout
 
     @pytest.mark.nightly
-    @pytest.mark.parametrize("slurm", ["proctrack/pgid"], indirect=True)
     def test_slurm_node_that_does_not_end_after_another_has_failed_is_killed_after_its_grace(
         self, fairway: Fairway, signs: Signs
     ) -> None:
