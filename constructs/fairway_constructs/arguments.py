@@ -23,7 +23,7 @@ from pydantic import AfterValidator
 from fairway_core.documents import FieldError
 from fairway_core.environment.values import ip_range
 from fairway_core.findings import Finding, Location, UserError
-from fairway_core.light_models import Check
+from fairway_core.light_fields import Check
 from fairway_core.suggestions import did_you_mean
 from fairway_core.validation import describe
 

@@ -1,15 +1,67 @@
-"""Types of fields that light models have too: durations, names, words of command lines, images."""
+"""Types of fields that need no pydantic, and the checks that they are made of: durations, names,
+words of command lines, images."""
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Annotated
-
-from fairway_core.light_models import Check, FieldError, matching
+from typing import TYPE_CHECKING, Annotated, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pydantic import GetCoreSchemaHandler
     from pydantic_core import core_schema
+
+    from fairway_core.yaml_text import DataPath
+
+
+class FieldError(ValueError):
+    """Error of a model's validator: what is wrong with the field, and how to fix it.
+
+    `path` points below the validated value if only a part of it is wrong, and with `of_key` at the
+    key there; the line of a `secret` is not shown.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        hint: str = "",
+        path: DataPath = (),
+        *,
+        of_key: bool = False,
+        secret: bool = False,
+    ) -> None:
+        super().__init__(message)
+        self.hint = hint
+        self.path = path
+        self.of_key, self.secret = of_key, secret
+
+
+class Check:
+    """An `AfterValidator` for fields of light models too: `func` takes a value of the field's type,
+    and returns it. Raises FieldError for one that does not fit."""
+
+    def __init__(self, func: Callable[[Any], Any]) -> None:
+        self.func = func
+
+    def __get_pydantic_core_schema__(
+        self, source: object, handler: GetCoreSchemaHandler
+    ) -> core_schema.CoreSchema:
+        from pydantic_core import core_schema
+
+        return core_schema.no_info_after_validator_function(self.func, handler(source))
+
+
+def matching(pattern: str, message: str, hint: str) -> Check:
+    """Returns a check that refuses text unlike `pattern`; `{}` in a message is the text."""
+
+    def check(text: str) -> str:
+        if not re.fullmatch(pattern, text):
+            raise FieldError(message.replace("{}", text), hint)
+        return text
+
+    return Check(check)
+
 
 HEAD_IMAGE = "python:3.12.14-slim-trixie"
 """The image of the head pod and of the pods of nodes. Source: docker-library/official-images."""
@@ -132,26 +184,6 @@ def _scratch(value: str) -> str:
     return _amount(value) if value else value
 
 
-def _bastion(text: str) -> str:
-    # In the output of a stack Terraform fills in the id later.
-    if not text.startswith("${"):
-        from fairway_core.resource_ids import parts_of
-
-        parts_of("Bastion", text)
-    return text
-
-
-class _Duration(Check):
-    """Check of seconds, which documents have as a `Span`."""
-
-    def __get_pydantic_core_schema__(
-        self, source: object, handler: GetCoreSchemaHandler
-    ) -> core_schema.CoreSchema:
-        from fairway_core.fields import Span
-
-        return handler(Span)
-
-
 Text = Annotated[str, Check(_printable)]
 Label = Annotated[
     str,
@@ -176,8 +208,6 @@ Name = Annotated[
     ),
 ]
 Region = Annotated[str, Check(_region)]
-Seconds = Annotated[float, _Duration(seconds_of)]
-Bastion = Annotated[str, Check(_bastion)]
 JumpHost = Annotated[
     str,
     matching(

@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 import math
 import operator
-import re
 from functools import cache, reduce
 from types import UnionType
 from typing import (
@@ -32,57 +31,8 @@ if TYPE_CHECKING:
     from pydantic_core import core_schema
 
     from fairway_core.documents import Model
-    from fairway_core.yaml_text import DataPath
 
 T = TypeVar("T")
-
-
-class FieldError(ValueError):
-    """Error of a model's validator: what is wrong with the field, and how to fix it.
-
-    `path` points below the validated value if only a part of it is wrong, and with `of_key` at the
-    key there; the line of a `secret` is not shown.
-    """
-
-    def __init__(
-        self,
-        message: str,
-        hint: str = "",
-        path: DataPath = (),
-        *,
-        of_key: bool = False,
-        secret: bool = False,
-    ) -> None:
-        super().__init__(message)
-        self.hint = hint
-        self.path = path
-        self.of_key, self.secret = of_key, secret
-
-
-class Check:
-    """An `AfterValidator` for fields of light models too: `func` takes a value of the field's type,
-    and returns it. Raises FieldError for one that does not fit."""
-
-    def __init__(self, func: Callable[[Any], Any]) -> None:
-        self.func = func
-
-    def __get_pydantic_core_schema__(
-        self, source: object, handler: GetCoreSchemaHandler
-    ) -> core_schema.CoreSchema:
-        from pydantic_core import core_schema
-
-        return core_schema.no_info_after_validator_function(self.func, handler(source))
-
-
-def matching(pattern: str, message: str, hint: str) -> Check:
-    """Returns a check that refuses text unlike `pattern`; `{}` in a message is the text."""
-
-    def check(text: str) -> str:
-        if not re.fullmatch(pattern, text):
-            raise FieldError(message.replace("{}", text), hint)
-        return text
-
-    return Check(check)
 
 
 class _Light(type):
@@ -132,7 +82,7 @@ class LightModel(metaclass=_Light):
             else:
                 raise ValueError(f"`{each.name}` is missing")
         new = _made(cls, values)
-        new.check()
+        new._check()
         return new
 
     @classmethod
@@ -148,7 +98,7 @@ class LightModel(metaclass=_Light):
         """Returns the fields that are not None as plain data, which `from_json` reads."""
         return {name: _plain(each) for name, each in vars(self).items() if each is not None}
 
-    def check(self) -> None:
+    def _check(self) -> None:
         """Raises FieldError if fields do not fit together."""
 
     @classmethod
@@ -193,7 +143,7 @@ def _model_of(cls: type) -> Any:
     from fairway_core.documents import Model
 
     def fit_together(model: Model) -> Model:
-        _made(cls, vars(model)).check()
+        _made(cls, vars(model))._check()
         return model
 
     fields: dict[str, Any] = {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Annotated
 
-from fairway_core.light_models import Check, FieldError, matching
+from fairway_core.light_fields import Check, FieldError, matching
 
 _GROUP = "/subscriptions/{subscription}/resourceGroups/{resource_group}/providers"
 _RESOURCE_GROUP = "/subscriptions/{subscription}/resourceGroups/{name}"

@@ -7,14 +7,15 @@ some. `local`, this machine, always exists.
 import zlib
 from dataclasses import field
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from fairway_agent.quick import dataclass
 from fairway_core.light_fields import HEAD_IMAGE as HEAD_IMAGE
 from fairway_core.light_fields import (
     Amount,
-    Bastion,
+    Check,
     ExactImage,
+    FieldError,
     Folder,
     Image,
     JumpHost,
@@ -22,17 +23,45 @@ from fairway_core.light_fields import (
     Name,
     Region,
     Scratch,
-    Seconds,
     Text,
     Word,
+    seconds_of,
 )
-from fairway_core.light_models import FieldError, LightModel
+from fairway_core.light_models import LightModel
 from fairway_core.project_folder import from_home
+
+if TYPE_CHECKING:
+    from pydantic import GetCoreSchemaHandler
+    from pydantic_core import core_schema
 
 POOL_TAINT = "fairway.dev/pool"
 """The key of the taint that keeps other pods off a pool's nodes; its value is the pool's name."""
 
 Engine = Literal["local", "ssh", "slurm", "batch", "kubernetes"]
+
+
+class _Duration(Check):
+    """Check of seconds, which documents have as a `Span`."""
+
+    def __get_pydantic_core_schema__(
+        self, source: object, handler: "GetCoreSchemaHandler"
+    ) -> "core_schema.CoreSchema":
+        from fairway_core.fields import Span
+
+        return handler(Span)
+
+
+def _bastion(text: str) -> str:
+    # In the output of a stack Terraform fills in the id later.
+    if not text.startswith("${"):
+        from fairway_core.resource_ids import parts_of
+
+        parts_of("Bastion", text)
+    return text
+
+
+Seconds = Annotated[float, _Duration(seconds_of)]
+Bastion = Annotated[str, Check(_bastion)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +83,7 @@ class NodeRange(LightModel):
         """True if nodes are started and deleted on demand."""
         return self.min < self.max
 
-    def check(self) -> None:
+    def _check(self) -> None:
         """Raises FieldError unless there are fewest and most in this order."""
         if self.min > self.max:
             raise FieldError(
@@ -199,7 +228,7 @@ class Reach(LightModel):
     jump: tuple[JumpHost, ...] | None = field(default=None, metadata={"min_length": 1})
     """Jump hosts in the order to pass them, each `user@host` or `user@host:port`."""
 
-    def check(self) -> None:
+    def _check(self) -> None:
         """Raises FieldError unless it is one of the two."""
         if (self.bastion is None) == (self.jump is None):
             raise FieldError("`bastion:` and `jump:` cannot be combined", "keep one of the two")
@@ -239,7 +268,7 @@ class Target(LightModel):
     batch: BatchAccess | None = None
     kubernetes: KubernetesAccess | None = None
 
-    def check(self) -> None:
+    def _check(self) -> None:
         """Raises FieldError if the sections do not fit the engine or each other."""
         self._section_of_its_engine()
         self._reach_leads_to_a_host()

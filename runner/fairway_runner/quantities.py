@@ -88,8 +88,7 @@ def moment(option: str, text: str, now: float | None = None) -> float:
     A time without a zone is in this machine's. Raises UserError, which names the `option`, for
     anything else.
     """
-    from fairway_core.light_fields import seconds_of
-    from fairway_core.light_models import FieldError
+    from fairway_core.light_fields import FieldError, seconds_of
 
     present = time.time() if now is None else now
     with suppress(FieldError):
@@ -113,8 +112,7 @@ def moment(option: str, text: str, now: float | None = None) -> float:
 
 def span(name: str, text: str) -> float:
     """Parses a duration such as 10m into seconds. Raises UserError, which says `name`."""
-    from fairway_core.light_fields import seconds_of
-    from fairway_core.light_models import FieldError
+    from fairway_core.light_fields import FieldError, seconds_of
 
     try:
         return seconds_of(text)

@@ -9,6 +9,7 @@ from contextlib import nullcontext, suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from azure.core.exceptions import ServiceRequestError
@@ -180,6 +181,7 @@ def _silent_slurm(folder: Path) -> None:
 
 
 def _silent_kubernetes(folder: Path) -> None:
+    (folder / "token").write_text("t")
     Api(folder).call("GET", "/readyz")
 
 
@@ -211,7 +213,7 @@ def test_target_of_any_engine_that_does_not_answer_is_unavailable(
 ) -> None:
     """Its runs are then followed further, and a job with several targets tries the next one."""
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    monkeypatch.setattr(Api, "_try", lambda *_: ("HTTP 503", 0.0))
+    monkeypatch.setattr(Api, "_connect", Mock(side_effect=ConnectionRefusedError))
     monkeypatch.setattr("fairway_agent.kubernetes.api._PATIENCE", 0.0)
     with pytest.raises((Fault, UserError)) as caught:
         ask(tmp_path)

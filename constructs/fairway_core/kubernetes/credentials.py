@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 
-from fairway_core.light_models import FieldError
+from fairway_core.light_fields import FieldError
 from fairway_core.resource_ids import parts_of
 
 

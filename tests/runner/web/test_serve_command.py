@@ -170,7 +170,7 @@ def test_serve_command_refuses_a_socket_or_port_that_is_in_use(
 def test_serve_command_without_its_extra_hints_at_what_to_install(
     project: Path, fairway: RunFairway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    monkeypatch.setattr("fairway_cli.commands.serve.find_spec", lambda _: None)
     done = fairway(project, "serve")
     ends(done, 4, "`fairway serve` needs fastapi, starlette, uvicorn, jwt", "'pyjwt>=2.14,<3'")
 
