@@ -131,12 +131,7 @@ def prepare(
     ended as the `conditions` say by their IDs, or else successfully. Without `copies` nothing is
     downloaded from elsewhere, and the result must not be started.
     """
-    unlisted: Sequence[Finding] = ()
-    if sweeps_files(job_file.document.data):
-        from fairway_runner.submit import run_inputs
-
-        job_file = run_inputs.with_files(job_file, target, asks=asks)
-        unlisted = run_inputs.unlisted(job_file)
+    job_file, unlisted = _with_listed_files(job_file, target, asks=asks)
     tasks = job_file.tasks()
     first = next(tasks)
     job, warnings = _checked(job_file, first, target)
@@ -157,11 +152,7 @@ def prepare(
     points = _task_lines(job_file, job, chain([first], tasks), engine, launchers)
     lines = {"tasks.jsonl": points, **_lines_around(job, first, engine, launchers)}
     budget = _within_limits(job, first, engine, launchers.needs(), asks=asks)
-    # Uploaded or stored code was already filtered at its source.
-    gitignore = job.code.gitignore if code_folder is None and known_git() is None else False
-    with job_file.document.locating():
-        secrets = secret_values(job.secrets, os.environ)
-        collected = code.collect(folder, job.code.exclude, gitignore=gitignore)
+    secrets, collected = _secrets_and_code(job_file, job, folder, is_kept=code_folder is not None)
     sweep = swept.section if (swept := job_file.sweep) else None
     plan = _plan(
         *(job, sweep, inputs, engine),
@@ -173,8 +164,7 @@ def prepare(
         needs=tuple(launchers.needs()),
         max_cost=budget,
     )
-    origin, diff = provenance(folder, template, collected.digest)
-    origin |= {"folder": str(job_file.folder), "set": list(job_file.assignments)}
+    origin, diff = _origin(job_file, inputs, folder, template, collected.digest)
     return PreparedRun(
         record=_record(plan, job, job_file, target),
         job=job.model_copy(update={"sweep": sweep}),
@@ -188,11 +178,23 @@ def prepare(
             "code.diff": diff,
         },
         lines=lines,
-        provenance=origin | ({"inputs": inputs.facts} if inputs.facts else {}),
+        provenance=origin,
         secrets=secrets,
         first_script=str(json.loads(points.first)["script"]),
         warnings=[*warnings, *unlisted, *collected.warnings],
     )
+
+
+def _with_listed_files(
+    job_file: JobFile, target: Target, *, asks: bool
+) -> tuple[JobFile, list[Finding]]:
+    """Returns the job file with the input files that its sweep uses, and the inputs not listed."""
+    if not sweeps_files(job_file.document.data):
+        return job_file, []
+    from fairway_runner.submit.run_inputs import unlisted, with_files
+
+    job_file = with_files(job_file, target, asks=asks)
+    return job_file, unlisted(job_file)
 
 
 def _checked(job_file: JobFile, first: JobFile, target: Target) -> tuple[Job, list[Finding]]:
@@ -240,6 +242,16 @@ def _within_limits(
     return budget
 
 
+def _secrets_and_code(
+    job_file: JobFile, job: Job, folder: Path, *, is_kept: bool
+) -> tuple[dict[str, str], code.Code]:
+    # Uploaded or stored code was already filtered at its source.
+    gitignore = False if is_kept or known_git() is not None else job.code.gitignore
+    with job_file.document.locating():
+        secrets = secret_values(job.secrets, os.environ)
+        return secrets, code.collect(folder, job.code.exclude, gitignore=gitignore)
+
+
 def _plan(job: Job, sweep: Sweep | None, inputs: Inputs, engine: Engine, **own: Any) -> RunPlan:
     """Returns the plan with the job's fields and the run's `own`."""
     idle = job.idle_gpu
@@ -260,6 +272,15 @@ def _plan(job: Job, sweep: Sweep | None, inputs: Inputs, engine: Engine, **own: 
         chained=tuple(inputs.chained),
         **own,
     )
+
+
+def _origin(
+    job_file: JobFile, inputs: Inputs, folder: Path, template: str, digest: str
+) -> tuple[dict[str, Any], str]:
+    """Returns the provenance, and the diff between the code in the folder and its commit."""
+    facts, diff = provenance(folder, template, digest)
+    facts |= {"folder": str(job_file.folder), "set": list(job_file.assignments)}
+    return facts | ({"inputs": inputs.facts} if inputs.facts else {}), diff
 
 
 def _record(plan: RunPlan, job: Job, job_file: JobFile, target: Target) -> RunRecord:
