@@ -229,6 +229,7 @@ def _follow_logs(folder: Path) -> Pair:
     from fairway_runner.engines.batch.engine import BatchEngine
 
     size = 256 << 20
+    times = []
     with _service(folder) as service:
         run = _run_one(service, f"yes a line of a log | head -c {size}")
         engine, client = BatchEngine(service.target("sim")), _bare_client()
@@ -238,11 +239,16 @@ def _follow_logs(folder: Path) -> Pair:
                 for piece in client.download_task_file(run.id, "0", "stdout.txt"):
                     out.write(piece)
 
-        theirs = _spent(download)
-        ours = _spent(lambda: engine.refresh([run], logs=True))
-        assert run.log(0).stat().st_size == size, "all of it was copied"
-        assert (folder / "bare").stat().st_size >= size
-    return Pair(ours, theirs, ours / theirs)
+        for _ in range(3):  # in turn: most of the time is the disk's, which varies
+            theirs = _spent(download)
+            assert (folder / "bare").stat().st_size >= size
+            (folder / "bare").unlink()
+            ours = _spent(lambda: engine.refresh([run], logs=True))
+            assert run.log(0).stat().st_size == size, "all of it was copied"
+            run.log(0).unlink()
+            (run.folder / "logs.json").unlink()
+            times.append(Pair(ours, theirs, ours / theirs))
+    return sorted(times, key=lambda pair: pair.ratio)[1]
 
 
 def _fetch(folder: Path) -> Pair:
