@@ -127,13 +127,12 @@ def _clock(moment: float) -> str:
 
 @dataclass
 class Claim:
-    """The instance behind a node: its number and its unique id, its address, since when it is a
-    node, True if its slurmd has ever answered slurmctld, and its physical host."""
+    """The instance behind a node: its number and its unique id, its address, True if its slurmd has
+    ever answered slurmctld, and its physical host."""
 
     instance: str
     vm: str
     address: str = ""
-    since: float = 0.0
     joined: bool = False
     host: str = ""
 
@@ -191,7 +190,7 @@ class NodeRegistry:
         del self.wanted[name]
         self.unnamed.pop(instance, None)
         self.troubles.pop(instance, None)
-        self.claims[name] = Claim(instance, vm, address, time.time(), host=host)
+        self.claims[name] = Claim(instance, vm, address, host=host)
         return name
 
     def fail_host(self, host: str, reason: str) -> None:
