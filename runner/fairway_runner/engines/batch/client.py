@@ -152,10 +152,6 @@ class Account:
         change = {"onAllTasksComplete": "terminatejob"}
         self.calls.call("the job's end", lambda: self.client.update_job(job_id, change))  # type: ignore[arg-type]
 
-    def terminate_job(self, job_id: str, reason: str) -> None:
-        """Starts the termination of a job, and does not wait for it."""
-        self.order("the end of a job", "POST", f"/jobs/{job_id}/terminate", terminateReason=reason)
-
     def order(self, what: str, method: str, path: str, **body: Any) -> None:
         """Starts a long-running operation. The SDK's own methods start a thread for each, which
         polls every five seconds, hides errors, and fails on an empty body (ValueError)."""
