@@ -98,7 +98,8 @@ def unwritable(shared: Path, error: OSError) -> Fault:
 def receive(
     shared: Path, request: messages.ReceiveRequest, payload: IO[bytes]
 ) -> messages.ReceiveReport:
-    """Creates the run's folder from the payload, a tar file, unless it exists."""
+    """Creates the run's folder from the payload, a tar file, unless it exists. Raises Fault if
+    another run has its id."""
     run, code = request.run, request.code
     folder = shared / "runs" / run
     try:
@@ -119,6 +120,10 @@ def receive(
             except OSError:
                 if not (folder / "plan.json").is_file():
                     raise
+                if _created(draft) != _created(folder):
+                    message = f"{shared} has another run `{run}`"
+                    hint = "choose another with --run-id"
+                    raise Fault("taken-run-id", message, hint, exit_code=2) from None
                 # Takes over the retry's orders, unless those of a later one exist.
                 new, known = job_facts.read_retry(draft), job_facts.read_retry(folder)
                 if new is not None and new.submission > (known.submission if known else 0):
@@ -131,6 +136,11 @@ def receive(
     return messages.ReceiveReport(
         draft=str(shared / "code" / f".{code}.{run}"), has_code=(shared / "code" / code).is_dir()
     )
+
+
+def _created(folder: Path) -> object:
+    """Returns when a run was created, which tells it from another of the same id."""
+    return facts_of(folder / "run.json").get("created")
 
 
 def copy_code(shared: Path, code: str, folder: Path) -> None:

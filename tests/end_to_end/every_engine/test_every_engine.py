@@ -465,6 +465,12 @@ class TestTheTarget:
         assert code == 1
         elsewhere = tmp_path_factory.mktemp("elsewhere")
         (elsewhere / "fairway.yaml").write_text(place.project)
+        other = {"name": "other", "command": "true", "template": "plain"}
+        (elsewhere / "job.yaml").write_text(json.dumps(other))
+        words = ("submit", "job.yaml", "--target", place.name, "--run-id", run)
+        taken = fairway.within(*words, cwd=elsewhere)
+        assert (taken.returncode, "[taken-run-id]" in taken.stderr) == (2, True), taken.stderr
+        assert not (elsewhere / ".fairway" / "runs" / run).exists()
 
         def found() -> dict[str, Any]:
             listed = fairway.ok("list", "--target", place.name, "--json", cwd=elsewhere)

@@ -19,8 +19,10 @@ from targets import target_of
 from fairway_agent import main
 from fairway_agent.shared.reports import Piece, RunReport, RunsReport, RunsRequest
 from fairway_agent.shared.runs import adopt
+from fairway_agent.spec import RunPlan
 from fairway_boot.files import Fault
 from fairway_core.findings import UserError
+from fairway_runner.engines.outage import Refused
 from fairway_runner.engines.remote import submission_state
 from fairway_runner.engines.remote.connection import Command, Ended, Here
 from fairway_runner.engines.remote.mirror import Mirror, add_pieces
@@ -277,6 +279,22 @@ def test_mirror_refresh_ignores_an_answer_from_before_a_concurrent_retry(
     meanwhile(monkeypatch, lambda: submission_state.begin(run, retry=True))
     mirror.refresh([run])
     assert (run.state, run.task_status(0).state) == ("queued", "queued")
+
+
+def test_mirror_publish_is_repeatable_and_refuses_another_run_of_the_same_id(
+    mirror: Mirror, tmp_path: Path
+) -> None:
+    (code := tmp_path / "code").mkdir()
+    run, other = submitted(tmp_path / "a"), submitted(tmp_path / "b")
+    for each in (run, other):
+        (each.folder / "plan.json").write_text(RunPlan(each.id, "/x").text())
+    mirror.publish(run, code)
+    mirror.publish(run, code)
+    with pytest.raises(Refused) as caught:
+        mirror.publish(other, code)
+    assert (caught.value.findings[0].id, caught.value.exit_code) == ("taken-run-id", 2)
+    (received,) = (tmp_path / "shared" / "runs").iterdir()
+    assert json.loads((received / "run.json").read_text())["created"] == run.record.created
 
 
 def test_remote_remove_deletes_code_with_its_last_run(mirror: Mirror, tmp_path: Path) -> None:

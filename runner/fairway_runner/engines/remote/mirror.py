@@ -33,7 +33,7 @@ from fairway_agent.shared.reports import (
 from fairway_agent.spec import FIGURES, RECORD, RunPlan, TaskSpec
 from fairway_core import archives
 from fairway_core.findings import Finding, Severity, UserError
-from fairway_runner.engines.outage import gone_input
+from fairway_runner.engines.outage import Refused, gone_input
 from fairway_runner.engines.remote import submission_state
 from fairway_runner.engines.remote.connection import STRANGE
 from fairway_runner.engines.remote.submission_state import Submission
@@ -156,7 +156,7 @@ class Mirror:
 
     def publish(self, run: RunFolder, snapshot: Path) -> None:
         """Uploads the run's files, its code and its inputs of other runs, unless they are there.
-        Raises Refused if such an input is gone.
+        Raises Refused if such an input is gone, or another run there has the run's id.
 
         The code is left at the snapshot's name under `code/`; see `shared.runs.copy_code`.
         """
@@ -167,7 +167,12 @@ class Mirror:
             if path.is_file() and path.name not in _OWN and not path.name.startswith(".")
         )
         request = ReceiveRequest(run.id, snapshot.name)
-        found = self.remote.call(f"{SHARED}.receive", request, ReceiveReport, files)
+        try:
+            found = self.remote.call(f"{SHARED}.receive", request, ReceiveReport, files)
+        except UserError as error:
+            if error.findings[0].id != "taken-run-id":
+                raise
+            raise Refused(error.findings, exit_code=2) from None
         for folder, to in inputs.values():
             if to is not None:
                 self.remote.connection.upload(folder, to, deadline=self.remote.deadline)
