@@ -2,8 +2,13 @@
 
 import json
 
+from azure.storage.blob import ContainerClient
 from batch_service import Batch
 from waiting import until
+
+from fairway_runner.engines.batch import client
+from fairway_simulator.batch import Fault, StorageAccess
+from fairway_simulator.batch.simulator import IDENTITY
 
 
 class TestSchedules:
@@ -31,10 +36,22 @@ class TestSchedules:
             words = batch.fairway.folder / run / "0" / "words" / "words"
             assert words.read_text() == f"{run}\n"
 
-    def test_batch_schedule_is_listed_disabled_enabled_and_deleted(self, batch: Batch) -> None:
+    def test_batch_schedule_is_listed_disabled_enabled_and_deleted(
+        self, batch: Batch, storage: StorageAccess
+    ) -> None:
         job = batch.fairway.job("true", template="plain")
         common = ("--name", "weekly", "--target", "batch-sim")
+        lost = {"status": 500, "applied": True, "path": "jobschedules", "method": "POST"}
+        batch.service.faults.add(Fault("status", **lost, count=1))  # it is created nevertheless
         batch.ok("schedule", "create", job, "--cron", "30 2 * * 1", *common)
+        other = batch.fairway.job("false", name="other.yaml", template="plain")
+        taken = "the account already has a schedule `weekly`"
+        outputs = ContainerClient.from_connection_string(storage.connection_string, "outputs")
+        record = outputs.get_blob_client(client.record_blob("weekly"))
+        before = record.get_blob_properties().etag
+        words = ("schedule", "create", other, "--cron", "30 2 * * 1", *common)
+        batch.fairway.refused(*words, says=taken)
+        assert record.get_blob_properties().etag == before
         [found] = json.loads(batch.ok("schedule", "list", "--target", "batch-sim", "--json"))
         assert (found["name"], found["state"]) == ("weekly", "active")
         assert "T02:30" in found["next_run"]
@@ -46,6 +63,14 @@ class TestSchedules:
         assert json.loads(out) == [{"schedule": "weekly", "action": "disable"}]
         assert "disabled" in batch.ok("schedule", "list", "--target", "batch-sim")
         batch.ok("schedule", "enable", "weekly", "--target", "batch-sim")
+        # Another pool has no such schedule.
+        project = batch.fairway.folder / "fairway.yaml"
+        declared = project.read_text()
+        batch.target(batch={"pool": "other", "identity": IDENTITY})
+        for action in ("disable", "delete"):
+            words = ("schedule", action, "weekly", "--target", "batch-sim")
+            batch.fairway.refused(*words, says="has no schedule `weekly`")
+        project.write_text(declared)
         batch.ok("schedule", "delete", "weekly", "--target", "batch-sim")
         assert "has no schedules" in batch.ok("schedule", "list", "--target", "batch-sim")
         batch.fairway.refused(

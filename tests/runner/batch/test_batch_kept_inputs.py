@@ -54,6 +54,10 @@ def run_on(make_run: MakeRun, target: Target) -> Run:
     return run
 
 
+def bring_inputs(run: Run, storage: Any) -> None:
+    outputs.bring_inputs(outputs.missing_inputs(run, storage), storage)
+
+
 def planned(run: Run, *staged: Staged) -> None:
     plan = RunPlan(run=run.id, directory="code", staged=staged)
     (run.folder / "plan.json").write_text(plan.text())
@@ -84,12 +88,12 @@ def test_batch_kept_input_elsewhere_is_copied_once(make_run: MakeRun, elsewhere:
     assert found.source == "runs/train-a/tasks/0/outputs/model"
     planned(run, found)
     storage: Any = Blobs()
-    outputs.bring_inputs(run, storage)
+    bring_inputs(run, storage)
     assert sorted(storage.sent) == [f"{found.path}deep/x", f"{found.path}y"]
-    outputs.bring_inputs(run, storage)
+    bring_inputs(run, storage)
     assert len(storage.sent) == 2
     storage.known[f"code:{found.path}y"] = 7  # incomplete
-    outputs.bring_inputs(run, storage)
+    bring_inputs(run, storage)
     assert storage.sent[2:] == [f"{found.path}y"]
 
 
@@ -126,7 +130,7 @@ def test_batch_kept_input_that_no_longer_exists_is_refused(
     planned(run, entry)
     storage: Any = Blobs()
     with pytest.raises(Refused, match="the input `init` no longer exists"):
-        outputs.bring_inputs(run, storage)
+        outputs.missing_inputs(run, storage)
 
 
 def test_batch_kept_input_copy_is_deleted_with_its_run_or_schedule(make_run: MakeRun) -> None:
@@ -136,9 +140,10 @@ def test_batch_kept_input_copy_is_deleted_with_its_run_or_schedule(make_run: Mak
     for name in names:
         run = make_run(name)
         planned(run, outputs.staged_input(run.id, "init", own, pool()))
-        outputs.bring_inputs(run, storage)
+        bring_inputs(run, storage)
     account: Any = SimpleNamespace(order=lambda *_: None)
-    schedules = BatchSchedules(account, storage, pool())
+    schedules: Any = BatchSchedules(account, storage, pool())
+    schedules.all = lambda: [SimpleNamespace(name=name) for name in names]
     left = []
     for remove in (
         lambda: outputs.delete_stored("score-a", storage),

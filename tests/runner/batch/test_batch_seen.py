@@ -29,9 +29,11 @@ from fairway_runner.runs.folder import RunFolder
 from fairway_runner.runs.records import read_plan
 from fairway_runner.runs.store import Run, RunStore
 
+OWN = [{"name": client.CREATED, "value": "1000000000.0"}]
 ENDED_JOB = {
     "id": "r-1",
     "state": "completed",
+    "metadata": OWN,
     "executionInfo": {"endTime": "2026-01-01T00:00:00Z"},
 }
 FAILED_TASK = {
@@ -82,7 +84,7 @@ def test_batch_run_that_is_submitted_during_a_refresh_is_not_lost(
     found: dict[str, Any] = {}
 
     def jobs() -> list[Any]:
-        found["r-1"] = {"id": "r-1", "state": "active"}
+        found["r-1"] = {"id": "r-1", "state": "active", "metadata": OWN}
         State("r-1", 0, complete=True).write(run)
         return []
 
@@ -94,7 +96,14 @@ def test_batch_run_that_is_submitted_during_a_refresh_is_not_lost(
     assert run.state in ("queued", "running")
 
 
-@pytest.mark.parametrize("job", [None, {"id": "r-1", "state": "deleting"}])
+@pytest.mark.parametrize(
+    "job",
+    [
+        None,
+        {"id": "r-1", "state": "deleting", "metadata": OWN},
+        {"id": "r-1", "state": "active"},  # another run has its id now
+    ],
+)
 def test_batch_run_whose_job_was_deleted_is_lost_and_keeps_its_task_counts(
     made: Callable[..., Run], job: Any
 ) -> None:
@@ -152,6 +161,15 @@ def test_batch_setup_keeps_an_end_that_another_command_recorded(made: Callable[.
     assert state_files.read_task(folder).state == "succeeded"
 
 
+def test_batch_note_later_ignores_the_retry_of_another_run_with_the_same_id(
+    made: Callable[..., Run],
+) -> None:
+    run = made()
+    job = {"id": "r-1-again1", "metadata": [{"name": client.SUBMISSION, "value": "1"}]}
+    note_later(RunFolder(run.folder), account_that(), STORAGE, [job])
+    assert State.read(run).submission == 0
+
+
 def test_batch_note_later_keeps_a_retry_newer_than_the_listed_jobs(
     made: Callable[..., Run], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -162,9 +180,8 @@ def test_batch_note_later_keeps_a_retry_newer_than_the_listed_jobs(
         return take_lock(folder)
 
     monkeypatch.setattr(RunFolder, "take_lock", retry_before)
-    account: Any = SimpleNamespace(target=SimpleNamespace(engine="batch"))
-    job = {"id": "r-1.1", "metadata": [{"name": client.SUBMISSION, "value": "1"}]}
-    note_later(RunFolder(run.folder), account, STORAGE, [job])
+    job = {"id": "r-1.1", "metadata": [*OWN, {"name": client.SUBMISSION, "value": "1"}]}
+    note_later(RunFolder(run.folder), account_that(), STORAGE, [job])
     state = State.read(run)
     assert (state.job, state.submission) == ("r-1.2", 2)
 
@@ -225,7 +242,7 @@ def test_batch_run_reports_a_disabled_job_while_tasks_wait(
     runs = [made(f"r-{number}", tasks=2) for number in range(1 + others)]
     running = {"id": "0", "executionInfo": STARTED, "state": "running"}
     tasks, counts = [running, {"id": "1", "state": "active"}], {"running": 1, "active": 1}
-    jobs = [{"id": run.id, "state": "disabling"} for run in runs]
+    jobs = [{"id": run.id, "state": "disabling", "metadata": OWN} for run in runs]
     account = account_that(jobs=jobs, find_job=jobs[0], tasks=tasks, task_counts=counts)
     look(account, *runs)
     for run in runs:
@@ -374,7 +391,7 @@ def test_batch_adopt_reports_a_damaged_record_and_adopts_the_other_runs(
 def test_batch_run_counts_the_tasks_of_earlier_submissions(made: Callable[..., Run]) -> None:
     runs = [made(), made("r-2", complete=None)]
     State("r-1.1", 1, complete=True, only=(3,), done={"succeeded": 3}).write(runs[0])
-    job = {"id": "r-1.1", "state": "active"}
+    job = {"id": "r-1.1", "state": "active", "metadata": OWN}
     look(account_that(find_job=job, task_counts={"running": 1}), *runs)
     assert runs[0].status.tasks == {"running": 1, "succeeded": 3}
 

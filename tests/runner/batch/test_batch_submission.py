@@ -7,16 +7,22 @@ from unittest.mock import Mock
 
 import pytest
 from endings import refused as refused_finding
-from pool import refused
+from pool import Files, refused
+from running import MakeRun
+from targets import target_of
 
+from fairway_agent.spec import RunPlan
 from fairway_runner.engines.azure_calls import ServiceError
 from fairway_runner.engines.batch import client
-from fairway_runner.engines.batch.submission import State, Submission
-from fairway_runner.engines.outage import Unavailable
+from fairway_runner.engines.batch.engine import BatchEngine
+from fairway_runner.engines.batch.submission import State, Submission, find_own_job
+from fairway_runner.engines.outage import Refused, Unavailable
 
 TASKS = [{"id": "0"}, {"id": "1"}]
 NONE: Any = None
-JOB = {"id": "job-a", "metadata": [{"name": client.PLAN, "value": "1"}]}
+OWN = [{"name": client.RUN, "value": "job-a"}, {"name": client.CREATED, "value": "1000000000.0"}]
+JOB = {"id": "job-a", "metadata": OWN}
+OTHERS = {"id": "job-a", "metadata": OWN[:1]}
 
 
 def sending(answer: Any) -> Any:
@@ -46,12 +52,61 @@ def test_batch_submission_continues_with_its_own_job_and_is_unavailable_without_
 
 
 @pytest.mark.parametrize(
-    ("code", "job"),
-    [("JobExists", {**JOB, "metadata": []}), ("JobScheduleWithSameIdExists", None)],
+    ("code", "job"), [("JobExists", OTHERS), ("JobScheduleWithSameIdExists", None)]
 )
-def test_batch_submission_refuses_a_run_id_of_another_job_or_schedule(code: str, job: Any) -> None:
-    found = refused_finding(lambda: to_a_full_account(job, code)._create_job(JOB))
+def test_batch_submission_with_the_id_of_another_job_or_schedule_is_refused_and_uploads_nothing(
+    code: str, job: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fairway_runner.engines.batch.outputs.missing_inputs", lambda *_: {})
+    payload: Any = SimpleNamespace(job=JOB)
+    with pytest.raises(Refused) as caught:
+        to_a_full_account(job, code).send(payload, NONE)
+    found = caught.value.findings[0]
     assert (found.id, "`job-a`" in found.message) == ("taken-run-id", True)
+
+
+def test_batch_retry_with_the_id_of_another_job_names_the_way_to_the_next_id() -> None:
+    again = to_a_full_account(OTHERS, "JobExists")
+    again.state.submission = 1
+    found = refused_finding(lambda: again._create_job(JOB))
+    assert (found.id, "fairway cancel job-a" in found.hint) == ("taken-run-id", True)
+
+
+@pytest.mark.parametrize(("job", "own"), [(JOB, True), (OTHERS, False), (None, False)])
+def test_batch_cancel_and_remove_leave_the_job_and_the_files_of_another_run(
+    job: Any, own: bool, make_run: MakeRun
+) -> None:
+    run = make_run("job-a", state="queued", engine="batch")
+    (run.folder / "plan.json").write_text(RunPlan("job-a", "/x").text())
+    engine: Any = BatchEngine(target_of("batch"))
+    engine.account = Mock(find_job=lambda name: job if name == "job-a" else None)
+    engine.account.running_tasks.return_value = ()
+    engine.storage, engine.wait, engine.refresh = Files(), Mock(), Mock()
+    engine.storage.stored["job-a/record.tar.gz"] = b""
+    engine.storage.delete = lambda _, names: [engine.storage.stored.pop(each) for each in names]
+    engine.cancel(run)
+    assert (run.state, engine.wait.called) == ("queued" if own else "cancelled", own)
+    engine.remove(run)
+    orders = [call.args[2] for call in engine.account.order.call_args_list]
+    ends = ["/jobs/job-a/disable", "/jobs/job-a/terminate", "/jobs/job-a"]
+    assert (orders, bool(engine.storage.stored)) == (ends if own else [], job is OTHERS)
+
+
+@pytest.mark.parametrize(
+    ("job", "run_id", "created", "own"),
+    [
+        ("job-a", "job-a", 1e9, True),
+        ("job-a", "job-a", 2e9, False),
+        ("nightly:job-1", "nightly-1", 2e9, True),  # a schedule has created it
+        ("nightly-1", "nightly-1", 2e9, False),
+    ],
+)
+def test_batch_job_of_a_run_has_the_time_of_its_creation_or_is_named_by_its_schedule(
+    job: str, run_id: str, created: float, own: bool
+) -> None:
+    run: Any = SimpleNamespace(id=run_id, record=SimpleNamespace(created=created))
+    account: Any = SimpleNamespace(find_job={job: {"id": job, "metadata": OWN}}.get)
+    assert (find_own_job(account, run, job) is not None) is own
 
 
 def test_batch_submission_with_all_tasks_accepted_at_its_deadline_is_complete() -> None:
@@ -106,7 +161,7 @@ def to_a_full_account(
     create = Mock(side_effect=refused(409, code))
     account: Any = SimpleNamespace(create_job=create, calls=SimpleNamespace(deadline=600.0))
     account.find_job = account.job = lambda _: job
-    run: Any = SimpleNamespace(id="job-a", record=SimpleNamespace(tasks=1))
+    run: Any = SimpleNamespace(id="job-a", record=SimpleNamespace(tasks=1, created=1e9))
     return Submission(run, account, NONE, State("job-a", 0))
 
 

@@ -27,7 +27,7 @@ from fairway_runner.engines.azure_storage import OUTPUTS, Storage
 from fairway_runner.engines.batch import client, states
 from fairway_runner.engines.batch.client import CONCURRENCY, Account, Facts
 from fairway_runner.engines.batch.states import CancelledTasks
-from fairway_runner.engines.batch.submission import State, metadata_of
+from fairway_runner.engines.batch.submission import State, find_own_job, is_job_of, metadata_of
 from fairway_runner.engines.batch.task_files import reopen_logs
 from fairway_runner.engines.remote.mirror import adopted
 from fairway_runner.runs.folder import RunFolder, RunFolders
@@ -112,9 +112,10 @@ def require_latest(run: RunFolder, state: State, account: Account, storage: Stor
 
 
 def note_later(run: RunFolder, account: Account, storage: Storage, jobs: Sequence[Facts]) -> None:
-    """Switches to the last of a run's jobs, if another machine has submitted it."""
+    """Switches to the last of a run's own among these jobs, if another machine has submitted it."""
     try:
-        if run.record.engine != account.target.engine or not _is_behind(run, jobs):
+        jobs = [job for job in jobs if is_job_of(job, run)]
+        if not _is_behind(run, jobs):
             return
         lock = run.take_lock()
     except (UserError, OSError):
@@ -129,7 +130,7 @@ def note_later(run: RunFolder, account: Account, storage: Storage, jobs: Sequenc
 
 def _is_behind(run: RunFolder, jobs: Sequence[Facts]) -> bool:
     state = State.read(run)
-    return state is not None and max(map(submission_of, jobs)) > state.submission
+    return state is not None and max(map(submission_of, jobs), default=0) > state.submission
 
 
 def _take_over(run: RunFolder, account: Account, storage: Storage, jobs: Sequence[Facts]) -> None:
@@ -140,7 +141,7 @@ def _take_over(run: RunFolder, account: Account, storage: Storage, jobs: Sequenc
 
 
 def _job(account: Account, run: RunFolder, submission: int) -> Facts | None:
-    job = account.find_job(client.job_id(run.id, submission))
+    job = find_own_job(account, run, client.job_id(run.id, submission))
     return None if job is None or states.is_being_deleted(job) else job
 
 

@@ -239,10 +239,11 @@ _LONGEST = 64  # characters of a job ID
 
 RUN = "fairway_run"
 SUBMISSION = "fairway_submission"
-PLAN = "fairway_plan"
+CREATED = "fairway_created"
 SCHEDULE = "fairway_schedule"
-"""Metadata of a job: the run's ID, the submission's number, the digest of its plan, and the
-schedule that created it. The jobs of a schedule have its name instead of a run ID."""
+"""Metadata of a job: the run's ID, the submission's number, the time at which the run was created,
+which tells it from another of the same ID, and the schedule that created the job. The jobs of a
+schedule have its name instead of a run ID."""
 
 
 def job_id(run: str, submission: int = 0) -> str:

@@ -23,7 +23,14 @@ from fairway_runner.engines.azure_storage import Storage
 from fairway_runner.engines.batch import adoption, client, outputs, pools, states
 from fairway_runner.engines.batch.client import Account
 from fairway_runner.engines.batch.poller import Poller
-from fairway_runner.engines.batch.submission import State, Submission, job_id_of
+from fairway_runner.engines.batch.submission import (
+    State,
+    Submission,
+    find_own_job,
+    is_job_of,
+    job_id_of,
+    metadata_of,
+)
 from fairway_runner.engines.batch.task_files import TaskFiles, bring_figures, reopen_logs
 from fairway_runner.engines.engine import (
     Engine,
@@ -189,8 +196,9 @@ class BatchEngine(Engine):
         self.refresh([run])
         if run.state in FINAL_STATES:
             return
-        state = State.read(run)
-        if not states.end_early(self.account, job_id_of(run), read_plan(run.folder).grace):
+        state, job = State.read(run), job_id_of(run)
+        is_there = find_own_job(self.account, run, job) is not None
+        if not (is_there and states.end_early(self.account, job, read_plan(run.folder).grace)):
             counts = {"cancelled": run.record.tasks}
             state_files.write(run.folder, RunState("cancelled", ended=time.time(), tasks=counts))
             return
@@ -210,12 +218,18 @@ class BatchEngine(Engine):
         self.refresh([run])
 
     def remove(self, run: RunFolder) -> None:
-        state = State.read(run) or State(client.job_id(run.id), 0)
+        """Removes the run's own jobs, and its files unless another run has its id, and theirs."""
+        state, is_taken = State.read(run) or State(client.job_id(run.id), 0), False
         jobs = {client.job_id(run.id, i) for i in range(state.submission + 1)}
-        for job in sorted(jobs | {state.job}):
-            with missing_is_fine("JobBeingDeleted"):
-                self.account.order("the removal of a job", "DELETE", f"/jobs/{job}")
-        outputs.delete_stored(run.id, self.storage)
+        for name in sorted(jobs | {state.job}):
+            job = self.account.find_job(name)
+            if job is not None and is_job_of(job, run):
+                with missing_is_fine("JobBeingDeleted"):
+                    self.account.order("the removal of a job", "DELETE", f"/jobs/{name}")
+            elif job is not None:
+                is_taken = is_taken or metadata_of(job).get(client.RUN) == run.id
+        if not is_taken:
+            outputs.delete_stored(run.id, self.storage)
 
     def adopt(self, store: RunFolders) -> Sequence[Finding]:
         with self.account.calls.soon(), self.storage.calls.soon():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import replace
 from itertools import repeat
@@ -118,8 +118,10 @@ def staged_input(run_id: str, name: str, kept: KeptOutput, target: Target) -> St
     return Staged(name, CODE, folder, "scratch", source=kept.path)
 
 
-def bring_inputs(run: RunFolder, storage: Storage) -> None:
-    """Uploads the run's missing inputs. Raises Refused for one that exists nowhere."""
+def missing_inputs(run: RunFolder, storage: Storage) -> dict[str, Path]:
+    """Returns the files to upload for the run's inputs, by their names in storage. Raises Refused
+    for an input that exists nowhere."""
+    missing: dict[str, Path] = {}
     for each in read_plan(run.folder).staged:
         if each.source is None:
             if each.container == OUTPUTS and next(storage.blobs(OUTPUTS, each.path), None) is None:
@@ -130,9 +132,14 @@ def bring_inputs(run: RunFolder, storage: Storage) -> None:
         there = {f"{each.path}{file.relative_to(folder)}": file for file in files_of(folder)}
         if not known and not there:
             raise gone_input(each.name, each.source)
-        missing = {name: f for name, f in there.items() if known.get(name) != f.stat().st_size}
-        with ThreadPoolExecutor(CONCURRENCY) as pool:
-            list(pool.map(storage.upload, repeat(CODE), missing.keys(), missing.values()))
+        missing |= {name: f for name, f in there.items() if known.get(name) != f.stat().st_size}
+    return missing
+
+
+def bring_inputs(missing: Mapping[str, Path], storage: Storage) -> None:
+    """Uploads these files of inputs."""
+    with ThreadPoolExecutor(CONCURRENCY) as pool:
+        list(pool.map(storage.upload, repeat(CODE), missing.keys(), missing.values()))
 
 
 def delete_stored(run: str, storage: Storage) -> None:

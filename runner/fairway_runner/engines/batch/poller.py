@@ -19,7 +19,7 @@ from fairway_runner.engines.batch import pools, states
 from fairway_runner.engines.batch.client import CONCURRENCY, Account, Facts
 from fairway_runner.engines.batch.outputs import note_empty
 from fairway_runner.engines.batch.states import CancelledTasks, add_endings, add_shares
-from fairway_runner.engines.batch.submission import State, job_id_of
+from fairway_runner.engines.batch.submission import State, is_job_of, job_id_of
 from fairway_runner.engines.batch.task_files import TaskFiles, follow_logs, logs_are_complete
 from fairway_runner.runs.records import known_state, known_task, read_plan
 
@@ -72,7 +72,7 @@ class Poller:
         # Another command may have created a job that is not listed since.
         job = jobs.get(state.job) or self.account.find_job(state.job)
         found: dict[int, TaskState] = {}
-        if job is None or states.is_being_deleted(job):
+        if job is None or states.is_being_deleted(job) or not is_job_of(job, run):
             known = replace(known_state(run.folder), state="lost", reason="its job was deleted")
         elif brief and not logs and not states.has_ended(job):
             known = _held(self._counted(run, state), job)

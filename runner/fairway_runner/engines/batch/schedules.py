@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairway_core.findings import UserError
-from fairway_runner.engines.azure_calls import ServiceError
+from fairway_runner.engines.azure_calls import ServiceError, missing_is_fine
 from fairway_runner.engines.batch import client, outputs
 from fairway_runner.engines.batch.request_builder import is_ending, with_hidden
 from fairway_runner.engines.batch.submission import State, Submission, metadata_of
@@ -23,7 +23,7 @@ from fairway_runner.submit import snapshot as code
 if TYPE_CHECKING:
     from fairway_core.target import Target
     from fairway_runner.engines.azure_storage import Storage
-    from fairway_runner.engines.batch.client import Account
+    from fairway_runner.engines.batch.client import Account, Facts
     from fairway_runner.submit.prepare import PreparedRun
 
 # Properties of an ordinary task that a job manager task may have, too.
@@ -47,7 +47,8 @@ class BatchSchedules:
 
     def create(self, prepared: PreparedRun, recurrence: Recurrence) -> str:
         """Uploads code and key of the run, creates a job schedule, and returns its name. Raises
-        UserError for a job of more than one task or node, and for a name that is taken."""
+        UserError for a job of more than one task or node, and for a name that is taken, whose files
+        have the same names: nothing is uploaded then."""
         _require_one_task(prepared)
         with tempfile.TemporaryDirectory() as folder:
             store = RunFolders(Path(folder))
@@ -56,7 +57,9 @@ class BatchSchedules:
             state = State(client.job_id(run.id), 0)
             submission = Submission(run, self.account, self.storage, state)
             payload = submission.pack(snapshot)
-            submission.upload(payload, snapshot)
+            inputs = outputs.missing_inputs(run, self.storage)
+            self._require_free(run.id)
+            submission.upload(payload, snapshot, inputs)
             task = next(submission.tasks(payload.requests))
         name, job = run.id, payload.job
         specification = {key: job[key] for key in _OF_A_JOB}
@@ -90,20 +93,35 @@ class BatchSchedules:
         try:
             self.account.calls.call("a new schedule", lambda: create(spec))
         except ServiceError as error:
-            kinds = {"JobScheduleExists": "schedule", "JobWithSameIdExists": "job"}
-            if error.code not in kinds:
+            if error.code not in ("JobScheduleExists", "JobWithSameIdExists"):
                 raise
-            message = f"the account already has a {kinds[error.code]} `{name}`"
-            raise UserError.of("taken-run-id", message, "choose another with --name") from None
+            known = self._schedules().get(name)
+            if known is None or metadata_of(known) != metadata_of(spec):
+                self._require_free(name)
+                raise
         return name
+
+    def _schedules(self) -> dict[str, Facts]:
+        """Returns all schedules of the account by name, even those of other programs."""
+        listed = self.account.client.list_job_schedules()
+        found = self.account.calls.pages("schedules", listed)
+        return {str(schedule["id"]): schedule for schedule in found}
+
+    def _is_own(self, schedule: Facts) -> bool:
+        pool = (schedule["jobSpecification"].get("poolInfo") or {}).get("poolId")
+        return client.SCHEDULE in metadata_of(schedule) and pool == self.account.pool
+
+    def _require_free(self, name: str) -> None:
+        """Raises UserError if the account has a schedule or a job of that name."""
+        what = "schedule" if name in self._schedules() else "job"
+        if what == "schedule" or self.account.find_job(name) is not None:
+            message = f"the account already has a {what} `{name}`"
+            raise UserError.of("taken-run-id", message, "choose another with --name")
 
     def all(self) -> list[Schedule]:
         """Lists the schedules whose jobs are for the target's pool."""
-        account, found = self.account, []
-        for each in account.calls.pages("schedules", account.client.list_job_schedules()):
-            pool = (each["jobSpecification"].get("poolInfo") or {}).get("poolId")
-            if client.SCHEDULE not in metadata_of(each) or pool != account.pool:
-                continue
+        found = []
+        for each in filter(self._is_own, self._schedules().values()):
             info = each.get("executionInfo") or {}
             last = str((info.get("recentJob") or {}).get("id") or "")
             found.append(
@@ -120,20 +138,17 @@ class BatchSchedules:
     def act(self, action: str, name: str) -> None:
         """Acts on a schedule; `delete` removes key, record and copied inputs too, but no outputs of
         its runs."""
-        path = f"/jobschedules/{name}"
-        try:
-            if action == "delete":
-                self.account.order("to delete it", "DELETE", path)
-            else:
-                self.account.order(f"to {action} it", "POST", f"{path}/{action}")
-        except ServiceError as error:
-            if not error.is_missing:
-                raise
+        if name not in (schedule.name for schedule in self.all()):
             hint = f"its schedules: fairway schedule list --target {self.target.name}"
             message = f"`{self.target.name}` has no schedule `{name}`"
-            raise UserError.of("unknown-schedule", message, hint) from None
+            raise UserError.of("unknown-schedule", message, hint)
+        path = f"/jobschedules/{name}"
         if action == "delete":
+            with missing_is_fine():
+                self.account.order("to delete it", "DELETE", path)
             outputs.delete_stored(name, self.storage)
+        else:
+            self.account.order(f"to {action} it", "POST", f"{path}/{action}")
 
 
 def _require_one_task(prepared: PreparedRun) -> None:

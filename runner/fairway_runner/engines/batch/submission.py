@@ -1,17 +1,17 @@
 """Sends a run to Batch so that a crash at any point loses nothing and duplicates nothing.
 
-First the files for nodes are uploaded; then a job is created that takes no action when it is empty;
-then its tasks are added, whose ids are their numbers; then the job is set to end when all are done.
-Each step that was done before is recognised and left alone.
+First a job is created that takes no action when it is empty, which makes the run's id this run's
+own; then the files for nodes are uploaded; then the tasks are added, whose ids are their numbers;
+then the job is set to end when all are done. Each step that was done before is recognised and left
+alone.
 """
 
 from __future__ import annotations
 
-import hashlib
 import random
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import islice
@@ -28,7 +28,7 @@ from fairway_runner.engines.azure_calls import ServiceAway, ServiceError
 from fairway_runner.engines.azure_storage import CODE, OUTPUTS, Storage
 from fairway_runner.engines.batch import client, outputs
 from fairway_runner.engines.batch.request_builder import Blobs, RequestBuilder
-from fairway_runner.engines.outage import Unavailable
+from fairway_runner.engines.outage import Refused, Unavailable
 from fairway_runner.runs.records import known_as, read_job, read_last, read_plan, read_specs
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ class Submission:
         metadata = {
             client.RUN: run,
             client.SUBMISSION: str(self.state.submission),
-            client.PLAN: hashlib.sha256(record).hexdigest()[:32],
+            client.CREATED: str(self.run.record.created),
         }
         return Payload(requests.job_spec(self.run.record.name, metadata), requests, record, key)
 
@@ -126,10 +126,11 @@ class Submission:
         """Sends what is missing there. Raises UserError that says what was accepted."""
         job_id = self.state.job
         try:
-            self.upload(payload, snapshot)
+            inputs = outputs.missing_inputs(self.run, self.storage)
             known: set[str] = set()
             if not self._create_job(payload.job):
                 known = {str(task["id"]) for task in self.account.tasks(job_id, ["id"])}
+            self.upload(payload, snapshot, inputs)
             self.accepted = len(known)
             tasks = self.tasks(payload.requests)
             self._add((task for task in tasks if task["id"] not in known), job_id)
@@ -144,10 +145,11 @@ class Submission:
         self.state.complete = True
         self.state.write(self.run)
 
-    def upload(self, payload: Payload, snapshot: Path) -> None:
-        """Uploads the files for nodes, unless they exist. Raises Refused for a missing input."""
+    def upload(self, payload: Payload, snapshot: Path, inputs: Mapping[str, Path]) -> None:
+        """Uploads the files for nodes, unless they exist, and these inputs. The run's id must be
+        its own: another run of the same id has its files at the same names."""
         blobs, storage = payload.requests.blobs, self.storage
-        outputs.bring_inputs(self.run, storage)
+        outputs.bring_inputs(inputs, storage)
 
         def send(name: str, data: Callable[[], bytes]) -> None:
             if not storage.exists(CODE, name):
@@ -163,7 +165,7 @@ class Submission:
                 done.result()
 
     def _create_job(self, job: Facts) -> bool:
-        """Creates the job, or returns False if it exists. Raises UserError for a taken id."""
+        """Creates the job, or returns False if it exists. Raises Refused for a taken id."""
         end = time.monotonic() + self.account.calls.deadline
         while True:
             try:
@@ -174,7 +176,7 @@ class Submission:
                     time.sleep(_PAUSE)
                     continue
                 if error.code == "JobScheduleWithSameIdExists":
-                    raise _taken(f"the account has a schedule with the id `{job['id']}`") from None
+                    raise self._taken(f"a schedule with the id `{job['id']}`") from None
                 if error.code == "ActiveJobAndScheduleQuotaReached":
                     known = self.account.find_job(str(job["id"]))
                     if known is None:  # no earlier try has created it
@@ -184,9 +186,8 @@ class Submission:
                     known = self.account.job(str(job["id"]))
                 else:
                     raise
-                found = metadata_of(known)
-            if found.get(client.PLAN) != metadata_of(job)[client.PLAN]:
-                raise _taken(f"the account has another job with the id `{job['id']}`")
+            if not is_job_of(known, self.run):
+                raise self._taken(f"another job with the id `{job['id']}`")
             return False
 
     def _add(self, specs: Iterable[Facts], job_id: str) -> None:
@@ -237,16 +238,18 @@ class Submission:
                 raise ServiceAway(finding, status=503, code="")
             wait = min(wait * 2, 10.0) * random.uniform(0.7, 1.0)  # noqa: S311
 
+    def _taken(self, what: str) -> UserError:
+        hint = "choose another with --run-id"
+        if self.state.submission:
+            hint = f"fairway cancel {self.run.id}, and retry it again: its job is another then"
+        return Refused.of("taken-run-id", f"the account has {what}", hint)
+
     def _cut_off(self, error: ServiceError) -> UserError:
         only = self.state.only
         total = self.run.record.tasks if only is None else len(only) + self.run.has_last
         message = f"{self.accepted:,} of {total:,} tasks were accepted, and nothing is lost"
         hint = f"resume it with: fairway submit --resume {self.run.id}"
         return error.with_findings([*error.findings, Finding("cut-off-submission", message, hint)])
-
-
-def _taken(message: str) -> UserError:
-    return UserError.of("taken-run-id", message, "choose another with --run-id")
 
 
 def _refused(answers: Iterable[Facts]) -> dict[str, str]:
@@ -278,3 +281,17 @@ def job_id_of(run: RunFolder) -> str:
 def metadata_of(job: Facts) -> dict[str, str]:
     """Returns a job's metadata by name."""
     return {str(each["name"]): str(each["value"]) for each in job.get("metadata") or ()}
+
+
+def is_job_of(job: Facts, run: RunFolder) -> bool:
+    """Returns True if a job, or a schedule, is this run's own, and not that of another run with the
+    same id. The run of a schedule's job has no other sign than the job's id."""
+    job_id, created = str(job["id"]), str(run.record.created)
+    by_schedule = client.scheduled_run(job_id) == run.id != job_id
+    return by_schedule or metadata_of(job).get(client.CREATED) == created
+
+
+def find_own_job(account: Account, run: RunFolder, job_id: str) -> Facts | None:
+    """Returns the job of that id; None if it does not exist, or is another run's."""
+    job = account.find_job(job_id)
+    return job if job is not None and is_job_of(job, run) else None
