@@ -156,7 +156,9 @@ class Batch(Scheduled):
         return state_files.NO_START, f"{_NOT_STARTED}{error}"
 
     def close(self, task: Task) -> None:
-        """Gives back the task's share, and writes into the log why nothing was started, or kept."""
+        """Gives back the task's share, and writes into the log why nothing was started, or kept.
+        Whoever cancels the task now has to ask its next attempt."""
+        self._running.unlink(missing_ok=True)
         if task.share is not None:
             machine.give_back(task.share)
         last = self.nodes.recorded

@@ -262,6 +262,7 @@ class TestShares:
 
         monkeypatch.setattr(attempt.time, "sleep", sleep)
         assert run_attempts(mine, mine.backend) == CANCELLED
+        assert not (work / attempt.RUNNING).exists(), "the next attempt has to be asked"
         assert mine.task.stopped_for == (PREEMPTION if notice else CANCELLATION)
         machine.give_back(other)
 

@@ -33,15 +33,10 @@ class Orders:
 class Account(Orders):
     """A job; each poll has its running tasks."""
 
-    def running_tasks(self, _job: str) -> list[str]:
-        return self.looks.pop(0) if self.looks else []
-
-    def tasks(self, _job: str, _select: Any) -> list[dict[str, str]]:
-        return [{"id": task, "state": "running"} for task in self.running_tasks("")]
-
-    def task_counts(self, _job: str) -> dict[str, int]:
-        """The counts "may not be up to date": see Get Task Counts."""
-        return {"running": 0}
+    def running_tasks(self, _job: str) -> list[dict[str, Any]]:
+        """The second word of a task is its start, if it differs from that of others."""
+        found = [task.split() for task in (self.looks.pop(0) if self.looks else [])]
+        return [{"id": id_, "executionInfo": {"startTime": "".join(at)}} for id_, *at in found]
 
 
 @pytest.fixture(autouse=True)
@@ -64,6 +59,8 @@ def end(account: Any) -> bool:
             {"tell 0": refused(404, "FileNotFound")},
             ["disable", "tell 0", "terminate"],
         ),
+        # A task that begins again is signalled again.
+        ([["0"], ["0 later"], []], {}, ["disable", "tell 0", "tell 0", "terminate"]),
         # An interrupted cancellation continues.
         ([["0"], []], {"disable": refused(409, "JobDisabled")}, ["tell 0", "terminate"]),
     ],

@@ -188,10 +188,11 @@ class Account:
         """Returns every task of a job, with the requested properties."""
         return self.calls.pages("tasks", self.client.list_tasks(job_id, select=list(select)))
 
-    def running_tasks(self, job_id: str) -> list[str]:
-        """Returns the ids of a job's running tasks."""
-        tasks = self.client.list_tasks(job_id, filter="state eq 'running'", select=["id"])
-        return [str(task["id"]) for task in self.calls.pages("tasks", tasks)]
+    def running_tasks(self, job_id: str) -> list[Facts]:
+        """Returns a job's running tasks, each with its id and the facts of its attempt."""
+        select = ["id", "executionInfo"]
+        tasks = self.client.list_tasks(job_id, filter="state eq 'running'", select=select)
+        return list(self.calls.pages("tasks", tasks))
 
     def task(self, job_id: str, task_id: str) -> Facts:
         """Returns a task's present state. Raises ServiceError 404 if it does not exist."""

@@ -331,8 +331,7 @@ def end_task(account: Account, job_id: str, task: str, grace: float) -> None:
         account.order("no more attempts", "PUT", path, constraints=kept)
         while True:
             found = account.task(job_id, task)
-            state, info = str(found["state"]).lower(), found.get("executionInfo") or {}
-            start = [info.get(name) for name in ("startTime", "retryCount", "requeueCount")]
+            state, start = str(found["state"]).lower(), _attempt_of(found)
             if state == "completed":
                 return
             is_asked = begun is not None and begun == start
@@ -342,6 +341,13 @@ def end_task(account: Account, job_id: str, task: str, grace: float) -> None:
                 begun = start
             time.sleep(_PAUSE)
         account.order("the end of a task", "POST", f"{path}/terminate")
+
+
+def _attempt_of(task: Facts) -> tuple[object, ...]:
+    """Returns what tells an attempt of a job's task from all others."""
+    info = task.get("executionInfo") or {}
+    names = ("startTime", "retryCount", "requeueCount")
+    return (str(task["id"]), *(info.get(name) for name in names))
 
 
 def _ask(account: Account, job_id: str, task: str) -> bool:
@@ -358,16 +364,16 @@ def _ask(account: Account, job_id: str, task: str) -> bool:
 def _end_tasks(account: Account, job_id: str, grace: float) -> None:
     """Asks the running tasks, even those that are just starting, and waits until they have ended or
     their grace is over. It uses the list: Batch's counts may lag (see Get Task Counts)."""
-    asked: set[str] = set()
+    asked: set[tuple[object, ...]] = set()
 
-    def ask(task: str) -> None:
-        if _ask(account, job_id, task):
-            asked.add(task)
+    def ask(attempt: tuple[object, ...]) -> None:
+        if _ask(account, job_id, str(attempt[0])):
+            asked.add(attempt)
 
     end = time.monotonic() + grace + _MARGIN
     with ThreadPoolExecutor(CONCURRENCY) as pool:
         while running := account.running_tasks(job_id):
-            list(pool.map(ask, set(running) - asked))
+            list(pool.map(ask, set(map(_attempt_of, running)) - asked))
             if time.monotonic() >= end:
                 return
             time.sleep(_PAUSE)
