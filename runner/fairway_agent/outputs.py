@@ -107,8 +107,8 @@ def make_storable(written: Path) -> list[str]:
 
 
 def _storable(name: str) -> str:
-    """Returns the name with each byte that blob names forbid percent-encoded; of a name that would
-    be too long, only both ends."""
+    """Returns the name with each byte that blob names forbid percent-encoded, and shortened if that
+    makes it too long."""
     # Control characters, surrogates (which represent bytes that are not UTF-8), and private or
     # unassigned code points.
     written = "".join(
@@ -117,16 +117,26 @@ def _storable(name: str) -> str:
         else each
         for each in name
     )
-    data = written.encode()
-    if len(data) <= _LONGEST_NAME or written == name:
-        return written
+    return written if written == name else _shortened(written)
+
+
+def _shortened(name: str) -> str:
+    """Returns the name; of one that cannot be lengthened, both ends and its digest."""
+    data = name.encode(errors="surrogateescape")
+    if len(data) <= _LONGEST_NAME:
+        return name
     import hashlib  # loads OpenSSL, which a look at a run does not need
 
     begin, end = (part.decode(errors="ignore") for part in (data[:100], data[-100:]))
     return f"{begin}~{hashlib.sha256(data).hexdigest()[:16]}~{end}"
 
 
-_LONGEST_NAME = 240  # bytes: file systems allow 255, and a name is lengthened if it is taken
+_LONGEST_NAME = 240  # bytes: file systems allow 255, and a name that is taken is lengthened
+
+
+def draft_of(file: Path, ending: str) -> Path:
+    """Returns the path beside a file of any name for its content until that is complete."""
+    return file.with_name(f".{_shortened(file.name)}{ending}")
 
 
 def lay_out(tasks: Path, to: Path) -> None:

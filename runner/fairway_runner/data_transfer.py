@@ -13,6 +13,7 @@ from pathlib import Path, PurePosixPath
 from threading import BoundedSemaphore, Lock
 from typing import TYPE_CHECKING, TypeVar
 
+from fairway_agent.outputs import draft_of
 from fairway_core.findings import Finding, Severity, UserError
 from fairway_core.yaml_text import unfit_character
 from fairway_runner.jobs.project_files import left_out, walk
@@ -277,7 +278,7 @@ class Download:
         return Transferred(files, self.size, len(self._files) - len(self._new))
 
     def _take(self, file: Path, blob: BlobProperties, report: Report) -> None:
-        part = file.with_name(f".{file.name[:200]}.part")
+        part = draft_of(file, ".part")
         blocks = part.with_name(part.name + ".blocks")
         self._take_blocks(blob, part, _Journal(blocks, str(blob.etag)), report)
         known = blob.content_settings.content_md5

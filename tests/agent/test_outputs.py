@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fairway_agent import control, metric_logs, outputs, process_limits
-from fairway_agent.outputs import collect, drop_excluded, empty, make_storable
+from fairway_agent.outputs import collect, draft_of, drop_excluded, empty, make_storable
 from fairway_agent.spec import Best, Chained, Output, RunPlan
 from fairway_boot.files import Fault
 
@@ -232,6 +232,14 @@ def test_output_names_that_get_too_long_when_escaped_keep_their_ends(tmp_path: P
     assert found == {"a": "a", "b": "b"}
     (tmp_path / ("x" * 255)).touch()
     assert make_storable(tmp_path) == []
+
+
+def test_output_drafts_of_long_names_differ_and_can_be_written(tmp_path: Path) -> None:
+    names = [f"{'ü' * 126}{end}" for end in "ab"]  # 253 bytes
+    for name in names:
+        draft_of(tmp_path / name, ".part.blocks").write_text(name)
+    assert {each.read_text() for each in tmp_path.glob(".ü*.part.blocks")} == {*names}
+    assert draft_of(tmp_path / "a", ".part") == tmp_path / ".a.part"
 
 
 def test_outputs_that_are_pipes_or_broken_links_are_removed(tmp_path: Path) -> None:

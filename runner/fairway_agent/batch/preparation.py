@@ -21,6 +21,7 @@ from fairway_agent import job_facts
 from fairway_agent.batch.folders import Folders, fail, say
 from fairway_agent.batch.nodes import batch_nodes, own_address
 from fairway_agent.fanout import sshd_mesh
+from fairway_agent.outputs import draft_of
 from fairway_agent.state_files import NO_START
 from fairway_boot.files import Fault, write_json
 
@@ -81,7 +82,7 @@ def share_inputs(folders: Folders) -> None:
                 new = target / (file.relative_to(base) if file != base else file.name)
                 if not new.is_file() or not filecmp.cmp(file, new, shallow=False):
                     new.parent.mkdir(parents=True, exist_ok=True)
-                    draft = new.with_name(f".{new.name[:200]}.{os.getpid()}")
+                    draft = draft_of(new, f".{os.getpid()}")
                     shutil.copyfile(file, draft)
                     draft.replace(new)
         shutil.rmtree(source, ignore_errors=True)

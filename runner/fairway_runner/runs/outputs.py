@@ -9,7 +9,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from fairway_agent.outputs import said_empty
+from fairway_agent.outputs import draft_of, said_empty
 from fairway_agent.quick import dataclass
 from fairway_boot.files import copy_file
 from fairway_core.findings import UserError
@@ -225,7 +225,7 @@ def _bring(source: Path, target: Path, known: Path | None) -> int:
     becomes another name of a `known` one with the same content, if the file system supports
     that."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    draft = target.with_name(f".{target.name[:200]}.{os.getpid()}")
+    draft = draft_of(target, f".{os.getpid()}")
     try:
         if _is_link(source):
             draft.symlink_to(source.readlink())

@@ -8,6 +8,8 @@ from fairway_agent.state_files import TaskState
 from fairway_runner.engines.batch.outputs import collect, note_empty
 from fairway_runner.runs.store import Run
 
+LONG = "ü" * 127  # bytes of UTF-8: 254
+
 
 class Storage:
     """Blobs in memory."""
@@ -27,14 +29,14 @@ def test_batch_outputs_are_collected_once_with_progress_for_each_file(
 ) -> None:
     run = make_run("job-aaaaaa")
     storage: Any = Storage(
-        {f"{run.id}/0/outputs/model/{name}": name.encode() for name in ("a", "b", "c")}
+        {f"{run.id}/0/outputs/model/{name}": name.encode() for name in ("a", "b", LONG)}
         | {f"{run.id}/0/outputs/../../owned": b"", f"{run.id}/1/outputs/x": b""}
     )
     told: list[tuple[int, int]] = []
     collect(run, storage, [0], lambda *each: told.append(each))
     assert told == [(1, 3), (2, 3), (3, 3)]
     found = sorted(path.name for path in (run.task_folder(0) / "outputs" / "model").iterdir())
-    assert found == ["a", "b", "c"]
+    assert found == ["a", "b", LONG]
     collect(run, storage, [0], lambda *each: told.append(each))
     assert len(told) == 3
 

@@ -9,6 +9,7 @@ from itertools import repeat
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fairway_agent.outputs import draft_of
 from fairway_agent.spec import Staged
 from fairway_boot.files import read_json, write_json
 from fairway_runner.engines.azure_storage import CODE, OUTPUTS, Storage
@@ -46,7 +47,7 @@ def collect(
 
     def bring(name: str, etag: str, target: Path) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
-        draft = target.with_name(f".{target.name[:200]}.part")
+        draft = draft_of(target, ".part")
         with draft.open("wb") as file:
             storage.write_to(OUTPUTS, name, file)
         draft.replace(target)
