@@ -243,6 +243,27 @@ def test_kubernetes_exec_ask_waits_for_kubectl_until_the_deadline(
         head().ask("apply", "-f", "-", deadline=0.1)
 
 
+@pytest.mark.parametrize(
+    ("said", "id_"),
+    [
+        ("The connection to the server 10.0.0.1:443 was refused - did you?", "no-connection"),
+        ("error: error validating data: dial tcp: lookup k8s: no such host", "no-connection"),
+        ('error: context "lab" does not exist', "no-context"),
+        ('Error from server (Forbidden): configmaps is forbidden: User "me" cannot create', ""),
+        ('The Deployment "fairway-head" is invalid: spec.securityContext: Invalid value', ""),
+    ],
+)
+def test_kubernetes_exec_ask_returns_what_the_cluster_refuses(
+    kubectl: Kubectl, programs: Path, said: str, id_: str
+) -> None:
+    kubectl("")
+    executable(programs / "kubectl", f"echo '{said}' >&2; exit 1")
+    if id_:
+        assert refused(lambda: head().ask("apply", deadline=60.0)).id == id_
+    else:
+        assert head().ask("apply", deadline=60.0).code == 1
+
+
 def test_kubernetes_exec_finds_kubectl_next_to_this_python_or_hints_at_its_installation(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -205,7 +205,7 @@ class KubernetesEngine(ScheduledEngine[KubernetesAccess]):
         made = self.manifests().encode()
         ended = self.connection.ask("apply", "-f", "-", deadline=self.deadline, data=made)
         if ended.code:
-            hint = "an administrator may do it: fairway targets prepare TARGET --print"
+            hint = f"an administrator may do it: fairway targets prepare {self.target.name} --print"
             said = " ".join(ended.err.split())[:300]
             raise UserError.of("refused-action", f"Kubernetes refuses it: {said}", hint)
         return ended.out.decode(errors="replace")

@@ -95,6 +95,13 @@ _LASTING = {
     ),
 }
 
+# Parts of kubectl's messages if it has not reached the cluster. All others are the cluster's own.
+_NOT_REACHED = re.compile(
+    "Unable to connect|connection to the server|dial tcp|no route to host|no context exists|"
+    "context .* does not exist|context was not found|error loading config file|"
+    "invalid configuration|[Ee]rror in configuration"
+)
+
 # Nothing listens at an address of this machine, and nothing will start there by itself.
 _REFUSED_HERE = re.compile(r"(?:server|dial tcp) (?:127\.|localhost\b|\[::1\]).* refused")
 _NOT_UP = (
@@ -176,7 +183,7 @@ class Exec(Connection):
             except subprocess.TimeoutExpired:
                 raise self._unreachable(f"no answer within {deadline:g} s") from None
         said = done.stderr.decode(errors="replace")
-        if done.returncode and re.search("connect|no route|lookup|context|config", said):
+        if done.returncode and _NOT_REACHED.search(said):
             raise self._unreachable(last_line(said))
         return Ended(done.returncode, done.stdout, said)
 
