@@ -63,6 +63,17 @@ def test_batch_login_goes_through_the_jump_hosts_of_the_target_as_a_user_of_its_
     assert timedelta(seconds=2 * engine._RENEWAL) < left <= timedelta(hours=1)
 
 
+def test_batch_login_after_a_lost_answer_uses_and_removes_its_user(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    mine, removed = engine_that(MAPPED), Mock()
+    mine.account.client.create_node_user = Mock(side_effect=refused(409, "NodeUserExists"))
+    mine.account.client.delete_node_user = removed
+    monkeypatch.setattr(engine, "on_terminal", lambda _: 0)
+    assert mine.shell("tvm-1", ["true"]) == 0
+    assert removed.call_count == 1
+
+
 def test_batch_login_reports_why_its_user_was_refused_and_not_the_cleanup() -> None:
     mine = engine_that(MAPPED)
     mine.account.client.create_node_user = Mock(side_effect=refused(409))

@@ -175,6 +175,12 @@ def test_batch_doctor_suggests_the_action_that_brings_a_node_back(
     assert finding.hint == f"fairway nodes {action} spot tvm-1"
 
 
+def test_batch_pool_offers_a_shell_on_a_ready_node_first() -> None:
+    nodes = tuple({"id": each, "state": each} for each in ("starting", "Idle", "running"))
+    found = [engine_with(account(nodes=nodes[:count]))._any_node() for count in (1, 3)]
+    assert found == ["starting", "Idle"]
+
+
 def test_batch_pool_without_nodes_refuses_a_shell_and_one_with_autoscaling_a_resize() -> None:
     found = refused(lambda: engine_with(account(nodes=(BROKEN,))).shell(None))
     assert found.message == "the pool `pool` has no nodes now"

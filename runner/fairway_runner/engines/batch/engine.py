@@ -91,9 +91,11 @@ def _user(account: Account, node: str, name: str, public: str) -> Iterator[None]
         ends.callback(delete)
         try:
             account.calls.call(f"a user on {node}", create)
-        except ServiceError:
-            ends.pop_all()  # unknown or expired: report the original refusal
-            raise
+        except ServiceError as error:
+            # Its name is random: a user that exists is of an earlier try, whose answer was lost.
+            if error.code != "NodeUserExists":
+                ends.pop_all()  # unknown or expired: report the original refusal
+                raise
         threading.Thread(target=renew, daemon=True).start()
         ends.callback(done.set)
         yield
@@ -315,9 +317,10 @@ class BatchEngine(Engine):
                 return on_terminal(words)
 
     def _any_node(self) -> str:
-        for node in self.account.nodes():
-            if str(node["state"]).lower() in pools.USABLE:
-                return str(node["id"])
+        states = {str(node["id"]): str(node["state"]).lower() for node in self.account.nodes()}
+        for wanted in (("idle", "running"), pools.USABLE):
+            if found := [node for node, state in states.items() if state in wanted]:
+                return found[0]
         message = f"the pool `{self.account.pool}` has no nodes now"
         hint = f"start one: fairway pool resize {self.target.name} 1"
         raise UserError.of("no-node", message, hint)
