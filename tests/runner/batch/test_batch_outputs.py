@@ -18,7 +18,12 @@ class Storage:
         self._blobs = blobs
 
     def blobs(self, _: str, prefix: str) -> list[Any]:
-        return [SimpleNamespace(name=n, etag="e") for n in self._blobs if n.startswith(prefix)]
+        """Those written last are the last."""
+        return [
+            SimpleNamespace(name=name, etag=f"{data!r}", last_modified=when)
+            for when, (name, data) in enumerate(self._blobs.items())
+            if name.startswith(prefix)
+        ]
 
     def write_to(self, _: str, name: str, file: BinaryIO) -> None:
         file.write(self._blobs[name])
@@ -39,6 +44,22 @@ def test_batch_outputs_are_collected_once_with_progress_for_each_file(
     assert found == ["a", "b", LONG]
     collect(run, storage, [0], lambda *each: told.append(each))
     assert len(told) == 3
+
+
+def test_batch_outputs_of_a_later_attempt_replace_a_file_by_a_folder_and_back(
+    make_run: Callable[..., Run],
+) -> None:
+    run = make_run("job-aaaaaa")
+    kept, top = {f"{run.id}/0/outputs/a": b"1"}, run.task_folder(0) / "outputs"
+    storage: Any = Storage(kept)
+    collect(run, storage, [0])
+    kept[f"{run.id}/0/outputs/a/b"] = b"2"
+    collect(run, storage, [0])
+    assert (top / "a" / "b").read_bytes() == b"2"
+    del kept[f"{run.id}/0/outputs/a"]
+    kept[f"{run.id}/0/outputs/a"] = b"3"
+    collect(run, storage, [0])
+    assert (top / "a").read_bytes() == b"3"
 
 
 def test_batch_outputs_that_the_user_changed_locally_are_fetched_again(

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import replace
 from itertools import repeat
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from fairway_agent.outputs import draft_of
+from fairway_agent.outputs import draft_of, make_folder
 from fairway_agent.spec import Staged
 from fairway_boot.files import read_json, write_json
 from fairway_runner.engines.azure_storage import CODE, OUTPUTS, Storage
@@ -23,6 +24,8 @@ from fairway_runner.runs.results import KeptOutput, files_of
 from fairway_runner.targets.lookup import submitted_to
 
 if TYPE_CHECKING:
+    from azure.storage.blob import BlobProperties
+
     from fairway_agent.state_files import TaskState
     from fairway_core.target import Target
     from fairway_runner.runs.folder import RunFolder
@@ -34,7 +37,8 @@ _FOLDER = "outputs/"
 def collect(
     run: RunFolder, storage: Storage, tasks: Sequence[int], arrived: Progress = no_progress
 ) -> None:
-    """Downloads new files, and those that have changed there or here."""
+    """Downloads new files, and those that have changed there or here, in place of what an earlier
+    attempt has kept under their names."""
     known = read_json(run.folder / _FACTS)
     wanted: list[tuple[str, str, Path]] = []
     for name, etag, number in _kept(run, storage, tasks):
@@ -44,9 +48,11 @@ def collect(
             continue  # no task of ours would write such a name
         if not target.exists() or known.get(name) != [etag, *_stamp(target)]:
             wanted.append((name, etag, target))
+            make_folder(run.task_folder(number), target.parent)
+            if target.is_dir() and not target.is_symlink():
+                shutil.rmtree(target)
 
     def bring(name: str, etag: str, target: Path) -> None:
-        target.parent.mkdir(parents=True, exist_ok=True)
         draft = draft_of(target, ".part")
         with draft.open("wb") as file:
             storage.write_to(OUTPUTS, name, file)
@@ -96,11 +102,26 @@ def _kept(run: RunFolder, storage: Storage, tasks: Sequence[int]) -> list[tuple[
     prefix = f"{run.id}/"
     if len(tasks) == 1:
         prefix = f"{client.task_folder(run.id, run.task_name(tasks[0]))}{_FOLDER}"
-    for blob in storage.blobs(OUTPUTS, prefix) if tasks else ():
-        task, _, rest = blob.name.removeprefix(f"{run.id}/").partition("/")
+    blobs = {blob.name: blob for blob in storage.blobs(OUTPUTS, prefix)} if tasks else {}
+    replaced = _replaced(blobs)
+    for name in blobs:
+        task, _, rest = name.removeprefix(f"{run.id}/").partition("/")
         number = run.index_of(task)
-        if number is not None and number in wanted and rest.startswith(_FOLDER):
-            found.append((blob.name, str(blob.etag), number))
+        is_output = number in wanted and rest.startswith(_FOLDER) and name not in replaced
+        if number is not None and is_output:
+            found.append((name, str(blobs[name].etag), number))
+    return found
+
+
+def _replaced(blobs: Mapping[str, BlobProperties]) -> set[str]:
+    """Returns the names of files in whose place a later attempt has kept a folder, and of files in
+    a folder in whose place one has kept a file."""
+    found = set()
+    for name, blob in blobs.items():
+        for above in map(str, PurePosixPath(name).parents):
+            if above in blobs:
+                is_older = blobs[above].last_modified < blob.last_modified
+                found.add(above if is_older else name)
     return found
 
 
