@@ -134,7 +134,9 @@ def _cancel_task(folder: Path, request: CancelRequest) -> None:
 def remove(shared: Path, request: RunsRequest, payload: IO[bytes]) -> RunsReport:
     """Deletes the run's Jobs, and then the run."""
     if request.remove is not None:
-        delete(Api(), shared / "runs" / request.remove)
+        folder = shared / "runs" / request.remove
+        if not runs.is_another(folder, request.created):
+            delete(Api(), folder)
     return runs.runs(shared, request, payload)
 
 

@@ -48,11 +48,13 @@ def pieces_of(
 @dataclass(frozen=True, slots=True)
 class RunRequest(JsonRecord, called="the request"):
     """Request for a run. `done` names the tasks whose final state the caller knows; `logs` has the
-    byte from which each task's log is wanted, and `samples`, if set, that of its nodes' samples."""
+    byte from which each task's log is wanted, and `samples`, if set, that of its nodes' samples.
+    `created` tells the run from another of the same id, which is not reported."""
 
     done: tuple[str, ...] = ()
     logs: Mapping[str, int] = field(default_factory=dict)
     samples: Mapping[str, int] | None = None
+    created: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,23 +137,26 @@ class SubmitReport(JsonRecord, called="the answer to a submission"):
 @dataclass(frozen=True, slots=True)
 class CancelRequest(JsonRecord, called="the request"):
     """Request to end a run's submission, or only its `task` of that name; immediately with `kill`.
-    `marks` tell the jobs of a run whose folder is gone from others of that name: their ids at the
-    scheduler, or else the volumes that they use."""
+    `created` tells the run from another of the same id, which stays as it is, and `marks` the jobs
+    of a run whose folder is gone: their ids at the scheduler, or else the volumes that they use."""
 
     run: str
     submission: int
     kill: bool = False
     task: str = ""
     marks: tuple[str, ...] = ()
+    created: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class RunsRequest(JsonRecord, called="the request"):
-    """Request for the runs of `target` other than the `known` ones, or to `remove` a run."""
+    """Request for the runs of `target` other than the `known` ones, or to `remove` a run, unless
+    one of the same id was `created` at another time."""
 
     target: str = ""
     known: tuple[str, ...] = ()
     remove: str | None = None
+    created: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -120,7 +120,7 @@ def receive(
             except OSError:
                 if not (folder / "plan.json").is_file():
                     raise
-                if _created(draft) != _created(folder):
+                if is_another(folder, _created(draft)):
                     message = f"{shared} has another run `{run}`"
                     hint = "choose another with --run-id"
                     raise Fault("taken-run-id", message, hint, exit_code=2) from None
@@ -139,8 +139,12 @@ def receive(
 
 
 def _created(folder: Path) -> object:
-    """Returns when a run was created, which tells it from another of the same id."""
     return facts_of(folder / "run.json").get("created")
+
+
+def is_another(folder: Path, created: object) -> bool:
+    """Returns True if a folder has a run that was not created then: another one of that id."""
+    return created is not None and _created(folder) not in (None, created)
 
 
 def copy_code(shared: Path, code: str, folder: Path) -> None:
@@ -240,7 +244,8 @@ def prepare_parts(
 def runs(shared: Path, request: messages.RunsRequest, _: object) -> messages.RunsReport:
     """Removes a run, or lists those of a target."""
     if request.remove is not None:
-        remove(shared / "runs" / request.remove)
+        if not is_another(folder := shared / "runs" / request.remove, request.created):
+            remove(folder)
         return messages.RunsReport({}, {})
     known = set(request.known)
     found, submissions = {}, {}
@@ -290,9 +295,12 @@ def cancel(
     end_run: Callable[[Path, messages.CancelRequest], None],
     end_task: Callable[[Path, messages.CancelRequest], None],
 ) -> messages.Done:
-    """Ends a submission, or one of its tasks, unless the run's folder is gone. Without its plan, as
-    when tasks write there after its removal, the run can be ended, but none of its tasks."""
+    """Ends a submission, or one of its tasks, unless the run's folder is gone or another run's.
+    Without its plan, as when tasks write there after its removal, the run can be ended, but none of
+    its tasks."""
     folder = shared / "runs" / request.run
+    if is_another(folder, request.created):
+        return messages.Done()
     if not request.task and folder.is_dir():
         end_run(folder, request)
     elif request.task and (folder / "plan.json").is_file():
@@ -340,6 +348,8 @@ def _report(folder: Path, asked: messages.RunRequest, room: list[int]) -> messag
     # The run's own state first: if it is final, so is everything read afterwards.
     state = state_files.read_run(folder)
     if state is None and not (folder / "plan.json").is_file():
+        return None
+    if is_another(folder, asked.created):
         return None
     done = set(asked.done)
     known: list[str] = []

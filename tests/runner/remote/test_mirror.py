@@ -16,7 +16,7 @@ import pytest
 from endings import refused
 from targets import target_of
 
-from fairway_agent import main
+from fairway_agent import control, main
 from fairway_agent.shared.reports import Piece, RunReport, RunsReport, RunsRequest
 from fairway_agent.shared.runs import adopt
 from fairway_agent.spec import RunPlan
@@ -27,6 +27,7 @@ from fairway_runner.engines.remote import submission_state
 from fairway_runner.engines.remote.connection import Command, Ended, Here
 from fairway_runner.engines.remote.mirror import Mirror, add_pieces
 from fairway_runner.engines.remote.remote_host import RemoteHost
+from fairway_runner.engines.ssh import SshEngine
 from fairway_runner.runs.records import RunRecord
 from fairway_runner.runs.store import Run, RunStore
 
@@ -295,6 +296,15 @@ def test_mirror_publish_is_repeatable_and_refuses_another_run_of_the_same_id(
     assert (caught.value.findings[0].id, caught.value.exit_code) == ("taken-run-id", 2)
     (received,) = (tmp_path / "shared" / "runs").iterdir()
     assert json.loads((received / "run.json").read_text())["created"] == run.record.created
+    # Nor is it shown, ended or removed as the other one.
+    say(received, "running")
+    mirror.refresh([run])
+    assert (run.state, mirror._state(other)) == ("running", None)
+    made = SshEngine(target_of("ssh", {"host": "localhost", "shared": str(tmp_path / "shared")}))
+    made.request_end(other)
+    made.remove(other)
+    mirror.refresh([run])
+    assert (run.state, control.read(received).cancelled) == ("running", None)
 
 
 def test_remote_remove_deletes_code_with_its_last_run(mirror: Mirror, tmp_path: Path) -> None:

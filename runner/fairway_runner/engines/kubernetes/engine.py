@@ -110,7 +110,7 @@ class KubernetesEngine(ScheduledEngine[KubernetesAccess]):
     def remove(self, run: RunFolder) -> None:
         """Removes its objects, and its folder."""
         self.end_gone(run)
-        self.ask("runs.remove", RunsRequest(remove=run.id), RunsReport)
+        self.ask("runs.remove", RunsRequest(remove=run.id, created=run.record.created), RunsReport)
 
     def no_capacity(self, job: Job) -> str:
         """Returns a message if the queue admits nothing; "" if it admits jobs."""

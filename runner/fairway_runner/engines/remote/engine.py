@@ -211,12 +211,14 @@ class RemoteEngine(Engine, Generic[A]):
     def request_end(self, run: RunFolder, *, task: str = "", kill: bool = False) -> None:
         """Asks the host to end a run, or one task of it; with `kill` the scheduler ends it."""
         last = submission_state.read(run) or Submission(0)
-        request = CancelRequest(run.id, last.submission, kill, task, self.marks(last))
+        marks, created = self.marks(last), run.record.created
+        request = CancelRequest(run.id, last.submission, kill, task, marks, created)
         self.ask("runs.cancel", request, Done)
 
     def remove(self, run: RunFolder) -> None:
         self.end_gone(run)
-        self.remote_host.call(f"{SHARED}.runs", RunsRequest(remove=run.id), RunsReport)
+        request = RunsRequest(remove=run.id, created=run.record.created)
+        self.remote_host.call(f"{SHARED}.runs", request, RunsReport)
 
     def adopt(self, store: RunFolders) -> Sequence[Finding]:
         return self.mirror.adopt(store, self.target)

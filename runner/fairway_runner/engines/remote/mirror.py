@@ -315,7 +315,8 @@ class Mirror:
 
     def _state(self, run: RunFolder) -> RunReport | None:
         """Asks the host for the state of one run; returns None if the host has never seen it."""
-        return self._states({run.id: RunRequest()}, {run.id: run}).runs.get(run.id)
+        request = RunRequest(created=run.record.created)
+        return self._states({run.id: request}, {run.id: run}).runs.get(run.id)
 
 
 def _requests(
@@ -338,7 +339,8 @@ def _requests(
             if known or sampled or not final:
                 files = (run.folder / FIGURES).glob("*.jsonl") if sampled else ()
                 sizes = {file.stem: file.stat().st_size for file in files}
-                asked[run.id] = RunRequest(tuple(done), known, sizes if sampled else None)
+                samples_of = sizes if sampled else None
+                asked[run.id] = RunRequest(tuple(done), known, samples_of, run.record.created)
         except UserError as error:
             damaged += error.findings
     return asked, damaged
