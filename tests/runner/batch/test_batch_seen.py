@@ -64,6 +64,7 @@ def made(make_run: MakeRun) -> Callable[..., Run]:
 def account_that(**answers: Any) -> Any:
     """Returns an account with these answers, or functions that return them, and nothing else."""
     usual = dict.fromkeys(("tasks", "task_file", "preparation", "nodes"), ())
+    usual |= {"running_tasks": ({},)}
     return SimpleNamespace(
         **{
             name: said if callable(said) else lambda *_, said=said: said
@@ -394,6 +395,14 @@ def test_batch_run_counts_the_tasks_of_earlier_submissions(made: Callable[..., R
     job = {"id": "r-1.1", "state": "active", "metadata": OWN}
     look(account_that(find_job=job, task_counts={"running": 1}), *runs)
     assert runs[0].status.tasks == {"running": 1, "succeeded": 3}
+
+
+def test_batch_run_whose_nodes_are_being_prepared_is_queued(made: Callable[..., Run]) -> None:
+    runs = [made(tasks=2), made("r-2", complete=None)]
+    job = {"id": "r-1", "state": "active", "metadata": OWN}
+    counts = {"active": 1, "running": 1}  # as Batch counts them
+    look(account_that(find_job=job, task_counts=counts, running_tasks=()), *runs)
+    assert (runs[0].state, runs[0].status.tasks) == ("queued", {"queued": 2})
 
 
 def test_batch_history_shows_tasks_the_user_ended_as_cancelled(made: Callable[..., Run]) -> None:

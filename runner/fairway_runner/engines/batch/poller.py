@@ -152,11 +152,15 @@ class Poller:
         return replace(known, reason=why, state="failed" if ended else known.state)
 
     def _counted(self, run: RunFolder, state: State) -> RunState:
-        counts = self.account.task_counts(state.job)
+        counts, known = dict(self.account.task_counts(state.job)), known_state(run.folder)
+        # Batch counts a task as running while its node is prepared for the job.
+        is_new = known.state == "queued" and counts.get("running")
+        if is_new and not self.account.running_tasks(state.job):
+            counts["active"] = counts.get("active", 0) + counts.pop("running")
         words = {"active": "queued", **{each: each for each in ("running", "succeeded", "failed")}}
         tasks = {ours: int(counts.get(word, 0)) for word, ours in words.items()}
         tasks = dict(Counter(tasks) + Counter(state.done))
-        known, now = known_state(run.folder), states.run_state(tasks, ended=False)
+        now = states.run_state(tasks, ended=False)
         # The reason for waiting no longer holds once the run starts or its job is enabled.
         stays = known.limit is not None or now == "queued"
         stays = stays and not (known.reason or "").startswith(states.DISABLED)
