@@ -17,7 +17,7 @@ from fairway_runner.jobs.job_fields import BestInput, KeptInput
 from fairway_runner.jobs.job_file import JobFile, section_of, sweeps_files
 from fairway_runner.jobs.project_files import require_code, walk
 from fairway_runner.jobs.steps import NamedStep, inputs_of_runs
-from fairway_runner.runs.folder import chosen_task
+from fairway_runner.runs.folder import chosen_task, require_one_job
 from fairway_runner.runs.metrics import setting_of
 from fairway_runner.runs.records import FINAL_STATES, read_last, read_specs
 from fairway_runner.runs.results import KeptOutput, files_of
@@ -148,7 +148,7 @@ def _measure(run: Run, source: BestSource) -> tuple[str, bool]:
     """Returns the metric, and True if the lowest is best. Raises UserError if unknown."""
     from fairway_runner.runs.results import lower_is_better, metric_name
 
-    metric = metric_name(run.record.metrics, source.metric, run.id)
+    metric = metric_name(require_one_job(run).record.metrics, source.metric, run.id, "metric:")
     if source.better is not None:
         return metric, source.better == "lower"
     return metric, lower_is_better(run, metric, WHICH_BETTER)
