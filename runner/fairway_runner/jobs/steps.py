@@ -67,8 +67,7 @@ class Ended(Model):
         return found if isinstance(found, list) else [] if found is None else [found]
 
 
-_CONDITIONS = "`succeeded`, `failed`, `ended` or {exit_code: 3}"
-Condition = Ending | Annotated[Ended, Called(_CONDITIONS)]
+Condition = Ending | Annotated[Ended, Called("{exit_code: 3}")]
 """Required result of a step before another begins; any result satisfies `ended`."""
 
 
@@ -148,13 +147,13 @@ def step_run(run: str, step: str) -> str:
 
 def _require_known(document: Document) -> None:
     known = {field.alias or name for name, field in Job.model_fields.items()} | {"steps"}
+    findings = []
     written = document.text.data["steps"]
     written = written if isinstance(written, dict) else {}
     for name in document.data["steps"]:
         if name not in written:
             path, hint = document.set_below(("steps", name)), did_you_mean(name, written)
             findings.append(document.finding("bad-steps", path, f"there is no step `{name}`", hint))
-    findings = []
     for key in document.data:
         if key not in known or key in ("after", "sweep"):
             hint = did_you_mean(key, known) if key not in known else "write it in a step"
