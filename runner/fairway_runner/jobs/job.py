@@ -430,6 +430,13 @@ class Job(Model):
     @field_validator("retry")
     @classmethod
     def _errors_are_said_once(cls, retry: Retries | None, info: ValidationInfo) -> Retries | None:
+    @field_validator("secrets")
+    @classmethod
+    def _are_not_in_env(cls, secrets: dict[str, str], info: ValidationInfo) -> dict[str, str]:
+        for name in secrets.keys() & info.data.get("env", {}).keys():
+            raise FieldError("`env` sets the same", "leave one of the two out", (name,))
+        return secrets
+
         if retry is not None and retry.error is not None and info.data.get("retries"):
             raise FieldError("`retries` sets the same", "leave one of the two out", ("error",))
         return retry
