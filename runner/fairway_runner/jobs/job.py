@@ -118,7 +118,7 @@ OutputPatterns = Annotated[
 ExcludedPattern = Annotated[
     str,
     fits(
-        lambda value: value and not value.startswith("/") and ".." not in value.split("/"),
+        lambda value: value == value.strip("/") and not {"", ".", ".."} & {*value.split("/")},
         "`{}` names nothing in the folder of the job's outputs",
         "write a name, or a path from the folder of outputs, for example model/cache/*",
     ),
@@ -170,7 +170,8 @@ class Code(Model):
     path: Annotated[str, Field(min_length=1)] = "."
     """The folder, relative to the job file's folder."""
     exclude: tuple[str, ...] = ()
-    """Shell patterns of files and folders to leave out."""
+    """Shell patterns of files and folders to leave out, by their names or their paths: `data/` is a
+    folder only, and `/data` only the one at the top."""
     gitignore: bool | None = None
     """If true, files that Git ignores are left out, in a work tree. Without this field a warning
     names such files; `false` says that they are meant."""
@@ -427,9 +428,6 @@ class Job(Model):
             raise FieldError(message, "leave `idle_gpu` out, or set the number of `gpus`")
         return idle
 
-    @field_validator("retry")
-    @classmethod
-    def _errors_are_said_once(cls, retry: Retries | None, info: ValidationInfo) -> Retries | None:
     @field_validator("secrets")
     @classmethod
     def _are_not_in_env(cls, secrets: dict[str, str], info: ValidationInfo) -> dict[str, str]:
@@ -439,6 +437,9 @@ class Job(Model):
 
         if retry is not None and retry.error is not None and info.data.get("retries"):
             raise FieldError("`retries` sets the same", "leave one of the two out", ("error",))
+    @field_validator("retry")
+    @classmethod
+    def _errors_are_said_once(cls, retry: Retries | None, info: ValidationInfo) -> Retries | None:
         return retry
 
     @property
