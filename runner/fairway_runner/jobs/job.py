@@ -222,7 +222,9 @@ class Checkpoint(Model):
     has not succeeded, even if it saves and exits with 0: it starts again as often as `retry`
     allows, and then it has failed."""
     grace: Span = 10.0
-    """The time that a task may take to stop before it is killed."""
+    """The time that a task may take to stop before it is killed. The signal goes to the programs
+    that work; until then the shell of `command` goes on to the next one, unless it begins with
+    `trap 'exit 143' TERM`."""
 
 
 class Metric(Model):
@@ -435,11 +437,11 @@ class Job(Model):
             raise FieldError("`env` sets the same", "leave one of the two out", (name,))
         return secrets
 
-        if retry is not None and retry.error is not None and info.data.get("retries"):
-            raise FieldError("`retries` sets the same", "leave one of the two out", ("error",))
     @field_validator("retry")
     @classmethod
     def _errors_are_said_once(cls, retry: Retries | None, info: ValidationInfo) -> Retries | None:
+        if retry is not None and retry.error is not None and info.data.get("retries"):
+            raise FieldError("`retries` sets the same", "leave one of the two out", ("error",))
         return retry
 
     @property
