@@ -234,7 +234,7 @@ class RunStore(RunFolders):
             raise UserError.of("ambiguous-run", message, f"one of: {listed}")
         none = self.elsewhere() or "no run was submitted from this project yet"
         hint = (did_you_mean(text, known) or "list them: fairway list") if known else none
-        raise UserError.of("unknown-run", f"there is no run `{text}` in {self.base}", hint)
+        raise UserError.of("unknown-run", f"there is no run `{text[:80]}` in {self.base}", hint)
 
     def _goes_on(self, run_id: str) -> bool:
         try:
