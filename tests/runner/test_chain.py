@@ -85,6 +85,7 @@ def test_chained_input_resolves_to_the_output_of_a_task(
             "did you mean `model`?",
         ),
         ({"run": "train-abc", "task": "finally"}, "finally of train-abc keeps no output", "table"),
+        ({"best": {"run": "two-abc"}}, "two-abc has 2 metrics", "add metric: loss or norm"),
         ({"best": {"run": "train-abc", "metric": "los"}}, "train-abc has no metric `los`", "loss"),
         (
             *({"best": {"run": "train-abc", "better": "higher"}}, "has kept no file in `model`"),
@@ -93,8 +94,15 @@ def test_chained_input_resolves_to_the_output_of_a_task(
     ],
 )
 def test_chained_input_that_does_not_exist_is_refused_at_its_line(
-    tmp_path: Path, store: RunStore, train: Run, source: Any, message: str, hint: str
+    tmp_path: Path,
+    store: RunStore,
+    train: Run,
+    make_run: MakeRun,
+    source: Any,
+    message: str,
+    hint: str,
 ) -> None:
+    make_run("two-abc", metrics={**train.record.metrics, "norm": "norm=([0-9.]+)"})
     given = source if "best" in source else {"from": "run", **source}
     finding = refused(lambda: chain(tmp_path, store, given))
     assert message in finding.message
