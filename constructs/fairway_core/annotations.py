@@ -101,7 +101,8 @@ _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 # Fields named after their unit, in MiB.
 _UNITS = {"mib": 1, "gib": 2**10, "tib": 2**20}
 _LONGEST = 5  # values that an example repeats
-_SIGNS = re.compile(r"[\[\]{},]")  # YAML would read these as lists and mappings
+# YAML would read these as lists, mappings, aliases, anchors, tags, comments or text in blocks.
+_SIGNS = re.compile(r"[\[\]{},]|^[*&!#%@`|>]|^[?-] |: | #|:$")
 
 
 def value_hint(key: str, value: Any, expected: Collection[str], types: Iterable[Any]) -> str:
@@ -121,7 +122,7 @@ def value_hint(key: str, value: Any, expected: Collection[str], types: Iterable[
         if found and len(found) <= _LONGEST and not any(map(_is_compound, found)):
             listed = ", ".join(_written(each) for each in found)
             return f"write the values in a list: `{key}: [{listed}]`"
-    elif "a list" in expected and not _is_compound(value):
+    elif "a list" in expected and not _is_compound(value) and not any(map(_is_bound, expected)):
         return f"write a list, of one value too: `{key}: [{_written(value)}]`"
     if "a mapping" in expected and isinstance(value, list):
         return _of_list(key, value, types)
@@ -187,6 +188,11 @@ def _holds_models(annotation: Any) -> bool:
 
 def _is_model(annotation: Any) -> bool:
     return isinstance(annotation, type) and issubclass(annotation, BaseModel)
+
+
+def _is_bound(expected: str) -> bool:
+    """Returns True if one value fits too, within bounds."""
+    return expected.startswith(("a number ", "text "))
 
 
 def _is_compound(value: Any) -> bool:

@@ -31,7 +31,7 @@ def did_you_mean(word: str, known: Iterable[str], most: int = 12) -> str:
     >>> did_you_mean("openmp", ["openmpi", "torchrun"])
     'did you mean `openmpi`?'
     """
-    words = sorted(set(known))
+    words = sorted(set(known) - {word})
     near = nearest(word, words)
     if near is not None:
         return f"did you mean `{near}`?"

@@ -205,6 +205,8 @@ def _type_finding(
     hint = ""
     if value is None:
         hint = "give it a value or remove the key"
+    elif first["type"] == "too_short":
+        hint = "add an entry"
     elif first["type"] == "string_type" and not isinstance(value, Mapping | list):
         hint = f"put it in quotes: {document.quoted(path, value)}"
     elif first["type"] in _OF_CHOICES:

@@ -55,7 +55,9 @@ class Runs(RunStore):
         is_name = text and "/" not in text and not text.startswith(".")
         if is_name and (run := self._current(Run(self.folder / text))) is not None:
             return run
-        raise UserError.of("unknown-run", f"there is no run `{text}`", "list them: fairway list")
+        raise UserError.of(
+            "unknown-run", f"there is no run `{text[:80]}`", "list them: fairway list"
+        )
 
     def find_prefix(self, text: str, *, going: bool = False) -> Run:
         """Returns the run with that ID, or the only one whose ID begins so; see `RunStore.find`."""

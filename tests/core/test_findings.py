@@ -46,6 +46,7 @@ def test_finding_text_contains_no_control_characters(bad: str) -> None:
     text = format_finding(Finding("id", f"m{bad}", f"do{bad}", location=place))
     assert all(character.isprintable() or character == "\n" for character in text)
     assert "\ufffd" in text
+    assert Finding("id", "no run `a\nb`").message == "no run `a\\nb`"
 
 
 @pytest.mark.parametrize(

@@ -30,4 +30,5 @@ def test_nearest_without_candidates_returns_none() -> None:
 
 def test_did_you_mean_lists_few_words_but_not_many() -> None:
     assert did_you_mean("zzz", ["b", "a", "a"]) == "one of: a, b"
+    assert did_you_mean("a", ["a", "b"]) == "one of: b"
     assert did_you_mean("zzz", [f"word{n}" for n in range(13)]) == ""

@@ -144,7 +144,7 @@ def test_unknown_run_is_refused_by_every_command(fairway: Fairway, command: str,
     ("text", "place", "says"),
     [
         ("echo", None, "has no description"),
-        ("{# description: [ #}\necho", "1:17", "this is not YAML"),
+        ("{# description: [ #}\necho", "1:19", "this is not YAML"),
         ("{#\nneeds: [sh]\n#}\necho", "2:1", "`description` is missing"),
         ("{#\ndescription: a\nneed: [sh]\n#}\n", "3:1", "did you mean `needs`?"),
         ("{# description: a #}\necho\n  {{ nods }}\n", "3:3", "did you mean `nodes`?"),

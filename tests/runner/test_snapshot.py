@@ -76,6 +76,29 @@ def test_snapshot_follows_linked_folders_and_keeps_empty_ones(tmp_path: Path) ->
     assert snapshot.collect(code).digest != taken.digest
 
 
+@pytest.mark.parametrize(
+    ("pattern", "kept"),
+    [
+        ("a", ["deep/b/x"]),
+        ("a/", ["deep/a", "deep/b/x"]),
+        ("./a", ["deep/a", "deep/b/x"]),
+        ("/a/", ["deep/a", "deep/b/x"]),
+        ("**/a", ["deep/b/x"]),
+        ("**/deep/b", ["a/x", "deep/a"]),
+        ("./x", ["a/x", "deep/a", "deep/b/x"]),
+        ("deep/*", ["a/x"]),
+    ],
+)
+def test_snapshot_leaves_out_excluded_files_and_folders(
+    tmp_path: Path, pattern: str, kept: list[str]
+) -> None:
+    for name in ("a/x", "deep/a", "deep/b/x"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    files = snapshot.collect(tmp_path, [pattern]).files
+    assert [each.path for each in files if not each.is_folder] == kept
+
+
 @pytest.mark.parametrize(("link", "target"), [("deep/loop", ".."), ("up", ".."), ("self", "self")])
 def test_snapshot_refuses_a_cyclic_link_by_its_path(tmp_path: Path, link: str, target: str) -> None:
     code = tmp_path / "code"

@@ -118,7 +118,7 @@ OutputPatterns = Annotated[
 ExcludedPattern = Annotated[
     str,
     fits(
-        lambda value: value and not value.startswith("/") and ".." not in value.split("/"),
+        lambda value: value == value.strip("/") and not {"", ".", ".."} & {*value.split("/")},
         "`{}` names nothing in the folder of the job's outputs",
         "write a name, or a path from the folder of outputs, for example model/cache/*",
     ),
@@ -170,7 +170,8 @@ class Code(Model):
     path: Annotated[str, Field(min_length=1)] = "."
     """The folder, relative to the job file's folder."""
     exclude: tuple[str, ...] = ()
-    """Shell patterns of files and folders to leave out."""
+    """Shell patterns of files and folders to leave out, by their names or their paths: `data/` is a
+    folder only, and `/data` only the one at the top."""
     gitignore: bool | None = None
     """If true, files that Git ignores are left out, in a work tree. Without this field a warning
     names such files; `false` says that they are meant."""
@@ -221,7 +222,9 @@ class Checkpoint(Model):
     has not succeeded, even if it saves and exits with 0: it starts again as often as `retry`
     allows, and then it has failed."""
     grace: Span = 10.0
-    """The time that a task may take to stop before it is killed."""
+    """The time that a task may take to stop before it is killed. The signal goes to the programs
+    that work; until then the shell of `command` goes on to the next one, unless it begins with
+    `trap 'exit 143' TERM`."""
 
 
 class Metric(Model):
@@ -426,6 +429,13 @@ class Job(Model):
             message = "a task with `cores` and without `gpus` has no GPU"
             raise FieldError(message, "leave `idle_gpu` out, or set the number of `gpus`")
         return idle
+
+    @field_validator("secrets")
+    @classmethod
+    def _are_not_in_env(cls, secrets: dict[str, str], info: ValidationInfo) -> dict[str, str]:
+        for name in secrets.keys() & info.data.get("env", {}).keys():
+            raise FieldError("`env` sets the same", "leave one of the two out", (name,))
+        return secrets
 
     @field_validator("retry")
     @classmethod

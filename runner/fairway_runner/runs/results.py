@@ -15,6 +15,7 @@ from fairway_agent.quick import dataclass
 from fairway_agent.spec import LAST, TaskSpec
 from fairway_core.findings import UserError
 from fairway_core.suggestions import did_you_mean
+from fairway_runner.runs.folder import require_one_job
 from fairway_runner.runs.metrics import (
     axis_of,
     compile_patterns,
@@ -196,7 +197,7 @@ def best(run: RunFolder, metric: str | None, *, lowest: bool | None = None) -> B
     wins. `metric` may be omitted if the job has only one, and `lowest` if the job or the metric's
     name says which is better. Raises UserError if there is no such task, or the choice is unclear.
     """
-    name = metric_name(run.record.metrics, metric, run.id)
+    name = metric_name(require_one_job(run).record.metrics, metric, run.id)
     if lowest is None:
         lowest = lower_is_better(run, name, "add --min or --max")
     pattern = compile_patterns({name: run.record.metrics[name]})
