@@ -100,6 +100,22 @@ def test_outputs_that_match_the_same_file_each_keep_it(written: Path, tmp_path: 
     assert (tmp_path / "kept/model/latest").is_symlink()
 
 
+@pytest.mark.parametrize("earlier", ["folder", "link", "file"])
+@pytest.mark.parametrize("path", ["deep", "deep/d"])
+def test_outputs_replace_what_an_earlier_attempt_kept_at_their_place(
+    written: Path, tmp_path: Path, path: str, earlier: str
+) -> None:
+    (elsewhere := tmp_path / "elsewhere").mkdir()
+    (place := tmp_path / "kept/model" / path).parent.mkdir(parents=True)
+    if earlier == "link":
+        place.symlink_to(elsewhere)
+    else:
+        place.mkdir() if earlier == "folder" else place.touch()
+    collect(written, tmp_path / "kept", {"model": Output("model/deep/d", "always")}, succeeded=True)
+    assert (tmp_path / "kept/model/deep/d").read_text() == "model/deep/d"
+    assert [*elsewhere.iterdir()] == []
+
+
 def test_outputs_file_excluded_by_one_name_is_kept_by_another(
     written: Path, tmp_path: Path
 ) -> None:

@@ -198,8 +198,9 @@ class Ssh(Connection):
     def download(self, folder: str, names: Sequence[str], to: Path, *, deadline: float) -> None:
         to.mkdir(parents=True, exist_ok=True)
         listed = b"".join(f"{name}\0".encode() for name in names)
-        options = ["--recursive", "--files-from=-", "--from0", "--ignore-missing-args", "--"]
-        words = lambda: [*options, f"{self.name}:{folder}/", f"{to}/"]  # noqa: E731
+        # --force: a file replaces a folder, as after a retry.
+        options = ["--recursive", "--force", "--files-from=-", "--from0", "--ignore-missing-args"]
+        words = lambda: [*options, "--", f"{self.name}:{folder}/", f"{to}/"]  # noqa: E731
         if not self._copied_by_rsync(words, listed, deadline):
             super().download(folder, names, to, deadline=deadline)
 
