@@ -162,6 +162,7 @@ def api(site: Site | None, handlers: Mapping[Any, Handler]) -> FastAPI:
         redoc_url=None,
         openapi_url=None,
         servers=[{"url": "/api/v1"}],
+        redirect_slashes=False,
         exception_handlers={**handlers},
     )
     app.state.site = site

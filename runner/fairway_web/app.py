@@ -171,6 +171,8 @@ def application(store: RunStore, sign_in: SignIn, follower: Follower | None = No
         exception_handlers=_HANDLERS,
     )
     app.state.site = site
+    # Behind a proxy, which alone speaks TLS, a redirect would lead to http://.
+    app.router.redirect_slashes = False
     return Guard(app, sign_in)
 
 
