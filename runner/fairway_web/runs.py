@@ -17,6 +17,7 @@ from pydantic import BaseModel, Field, ValidationError
 from fairway_agent.quick import dataclass
 from fairway_agent.spec import LAST
 from fairway_core.findings import Finding, UserError, finding_facts
+from fairway_core.yaml_text import unfit_character
 from fairway_runner.quantities import iso, moment
 from fairway_runner.runs.folder import begun_steps, chosen_task
 from fairway_runner.runs.kept import kept, leads_out
@@ -201,7 +202,8 @@ def script(run: Run, task: str) -> str:
 
 def outputs(run: Run, start: int = 0) -> tuple[list[dict[str, Any]], bool]:
     """Returns kept files by task and path, with their sizes in bytes, and links to folders with
-    their relative targets: MOST_OUTPUTS of them from an index on, and True if there are more."""
+    their relative targets: MOST_OUTPUTS of them from an index on, and True if there are more.
+    Names that are not UTF-8 are left out."""
     found = list(islice(_output_files(run), start, start + MOST_OUTPUTS + 1))
     return found[:MOST_OUTPUTS], len(found) > MOST_OUTPUTS
 
@@ -211,6 +213,8 @@ def _output_files(run: Run) -> Iterator[dict[str, Any]]:
         base, task = run.task_folder(index) / "outputs", run.task_name(index)
         for each in kept(base, base):
             found = {"path": f"{task}/{each.path.relative_to(base).as_posix()}"}
+            if unfit_character(found["path"] + each.link):
+                continue  # no name in JSON, or in an address
             if each.link:
                 yield {**found, "size": 0, "link": each.link}
             elif each.is_fit:
