@@ -129,11 +129,11 @@ def make_storable(written: Path) -> list[str]:
 def _storable(name: str) -> str:
     """Returns the name with each byte that blob names forbid percent-encoded; of a name that would
     be too long, only both ends."""
-    # Control characters, surrogates (which represent bytes that are not UTF-8), and private or
-    # unassigned code points.
+    # Control characters, surrogates (which represent bytes that are not UTF-8), private or
+    # unassigned code points, and a backslash, which becomes `/`.
     written = "".join(
         "".join(f"%{byte:02X}" for byte in os.fsencode(each))
-        if unicodedata.category(each) in ("Cc", "Cs", "Co", "Cn")
+        if unicodedata.category(each) in ("Cc", "Cs", "Co", "Cn") or each == "\\"
         else each
         for each in name
     )

@@ -217,7 +217,16 @@ def test_best_without_a_metric_or_with_a_wrong_pattern_is_refused(
 
 def test_output_names_that_storage_refuses_are_escaped(tmp_path: Path) -> None:
     folder = tmp_path / "m"
-    for name in ("plain", "täst/深.txt", "a\nb", "a%0Ab", "bad\udcff/in", ".\x1b[31m", "%41"):
+    for name in (
+        "plain",
+        "täst/深.txt",
+        "a\nb",
+        "a%0Ab",
+        "bad\udcff/in",
+        ".\x1b[31m",
+        "%41",
+        "b\\c",
+    ):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(name, errors="surrogateescape")
     done = make_storable(tmp_path)
@@ -234,8 +243,9 @@ def test_output_names_that_storage_refuses_are_escaped(tmp_path: Path) -> None:
         "bad%FF/in": "bad\udcff/in",
         ".%1B[31m": ".\x1b[31m",
         "%41": "%41",
+        "b%5Cc": "b\\c",
     }
-    assert len(done) == 3
+    assert len(done) == 4
     assert all(each.isprintable() for each in done)
     assert make_storable(tmp_path) == []
 
