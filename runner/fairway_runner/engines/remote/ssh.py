@@ -82,12 +82,15 @@ _connections: dict[tuple[str, str, str, Reach | None], Ssh] = {}
 
 def shared(host: str, user: str, reach: Reach | None = None, others: Sequence[str] = ()) -> Ssh:
     """Returns this process's connection to a host, or to one of the others. Raises UserError if
-    ssh, or another program for the way, is missing."""
+    ssh, its configuration, or another program for the way is missing."""
     if shutil.which("ssh") is None:
         message = "`ssh` is not on this machine's PATH"
         raise UserError.of("missing-tool", message, "install OpenSSH's client", exit_code=4)
     bastion.require_tools(reach)
     config = os.environ.get("FAIRWAY_SSH_CONFIG", "")
+    if config not in ("", "none") and not Path(config).exists():
+        message = f"FAIRWAY_SSH_CONFIG: there is no file {config}"
+        raise UserError.of("no-ssh-config", message, "name a file, or: unset FAIRWAY_SSH_CONFIG")
     key = (host, user, config, reach)
     if key not in _connections:
         _connections[key] = Ssh(host, user, config, reach, others=tuple(others))
