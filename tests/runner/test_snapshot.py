@@ -76,7 +76,9 @@ def test_snapshot_follows_linked_folders_and_keeps_empty_ones(tmp_path: Path) ->
     assert snapshot.collect(code).digest != taken.digest
 
 
-@pytest.mark.parametrize(("link", "target"), [("deep/loop", ".."), ("up", ".."), ("self", "self")])
+@pytest.mark.parametrize(
+    ("link", "target"), [("deep/loop", ".."), ("up", ".."), ("self", "self"), ("deep/root", "/")]
+)
 def test_snapshot_refuses_a_cyclic_link_by_its_path(tmp_path: Path, link: str, target: str) -> None:
     code = tmp_path / "code"
     (code / "deep").mkdir(parents=True)
