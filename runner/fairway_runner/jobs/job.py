@@ -181,8 +181,8 @@ class Output(Model):
 
     The task writes them into the directory FAIRWAY_OUTPUT_<ID>, which is `<id>/` in the
     folder of its outputs; `pattern` chooses among them, by default all, and `exclude` leaves some
-    out. `fetch` brings files, also those that links among a task's outputs lead to; it names what
-    it leaves out: links that lead out of them, pipes, sockets.
+    out. Pipes and sockets are not kept. `fetch` follows links to other outputs of the task; others
+    are left out, and named.
     """
 
     pattern: OutputPattern | OutputPatterns | None = None
