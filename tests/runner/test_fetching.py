@@ -183,6 +183,10 @@ def test_fetch_writes_nothing_through_a_link(run: Run, tmp_path: Path) -> None:
     assert fetch(run, to, force=True).files == ("0/model/latest/weights",)
     assert (to / "0/model/deep/weights").read_bytes() == bytes(10)
     assert (to / "0/model/latest/weights").read_text() == "new"
+    shutil.rmtree(outputs / "latest")
+    (outputs / "latest").symlink_to("deep")
+    with pytest.raises(UserError, match="/0/model/latest: cannot be written: Is a directory"):
+        fetch(run, to, force=True)  # a folder may hold more than was fetched
 
 
 def test_fetch_that_fails_leaves_no_partial_file(

@@ -119,7 +119,8 @@ def fetch(
     try:
         size = _bring_all(new, wanted, folder, is_mirror=not runs_here(run.record.engine))
     except OSError as error:
-        message = f"{error.filename or folder}: cannot be written: {error.strerror}"
+        place = error.filename2 or error.filename or folder
+        message = f"{place}: cannot be written: {error.strerror}"
         raise UserError.of("unwritable-folder", message, "choose another with --to") from None
     lacking = []
     for index, name in expected(run):
