@@ -161,7 +161,11 @@ def lay_out(tasks: Path, to: Path) -> None:
 
 
 def _chosen(written: Path, output: Output) -> Iterator[Path]:
-    for file in _matching(written, output.patterns):
+    found = _matching(written, output.patterns)
+    folders = {parent for file in found for parent in file.parents}
+    for file in found:
+        if file in folders:
+            continue  # a link to a folder, of which files are kept under its name
         path = file.relative_to(written).as_posix()
         if not any(fnmatch(path, each) or fnmatch(file.name, each) for each in output.exclude):
             yield file

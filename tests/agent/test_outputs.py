@@ -75,10 +75,13 @@ def test_outputs_excluded_files_are_removed_unless_another_output_keeps_them(wri
     drop_excluded(written / "gone", {"model": model})
 
 
-def test_outputs_file_matched_by_two_names_is_kept_once(written: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("also", [(), ("model/again",)])
+def test_outputs_file_matched_by_two_names_is_kept_once(
+    written: Path, tmp_path: Path, also: tuple[str, ...]
+) -> None:
     """A link to the latest step gives a file a second name, for example."""
     (written / "model/again").symlink_to("deep")
-    collect(written, tmp_path, {"model": Output("model/*/d", "always")}, succeeded=True)
+    collect(written, tmp_path, {"model": Output("model/*/d", "always", also)}, succeeded=True)
     assert below(tmp_path / "model") == {"again/d"}
 
 
