@@ -46,14 +46,34 @@ def collect(written: Path, kept: Path, outputs: Mapping[str, Output], *, succeed
             # Without the output's own folder, which its ID replaces.
             below = path.removeprefix(own) if path.startswith(own) else os.path.normpath(path)
             target = kept / name / below
-            target.parent.mkdir(parents=True, exist_ok=True)
-            if target.is_dir() and not target.is_symlink():
-                shutil.rmtree(target)
+            make_room(kept, target)
             if left[real]:
-                target.unlink(missing_ok=True)
                 copy_file(real, target, follow_symlinks=False)
             else:
                 real.replace(target)
+
+
+def make_room(top: Path, path: Path) -> None:
+    """Makes the folder of a path below `top`, and removes what is at the path, even a folder."""
+    make_folder(top, path.parent)
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    path.unlink(missing_ok=True)
+
+
+def make_folder(top: Path, folder: Path) -> None:
+    """Makes a folder below `top`, in place of a link or file on the way: what comes later is not
+    written through a link that came earlier."""
+    if (found := in_the_way(top, folder)) is not None:
+        found.unlink()
+    folder.mkdir(parents=True, exist_ok=True)
+
+
+def in_the_way(top: Path, folder: Path) -> Path | None:
+    """Returns the link or file that is on the way from `top` to a folder below it, or there."""
+    below = folder.relative_to(top)
+    way = [top / each for each in reversed((below, *below.parents))]
+    return next((each for each in way[1:] if each.is_symlink() or each.is_file()), None)
 
 
 def empty(written: Path, outputs: Mapping[str, Output]) -> tuple[str, ...]:
@@ -109,11 +129,11 @@ def make_storable(written: Path) -> list[str]:
 def _storable(name: str) -> str:
     """Returns the name with each byte that blob names forbid percent-encoded; of a name that would
     be too long, only both ends."""
-    # Control characters, surrogates (which represent bytes that are not UTF-8), and private or
-    # unassigned code points.
+    # Control characters, surrogates (which represent bytes that are not UTF-8), private or
+    # unassigned code points, and a backslash, which becomes `/`.
     written = "".join(
         "".join(f"%{byte:02X}" for byte in os.fsencode(each))
-        if unicodedata.category(each) in ("Cc", "Cs", "Co", "Cn")
+        if unicodedata.category(each) in ("Cc", "Cs", "Co", "Cn") or each == "\\"
         else each
         for each in name
     )
@@ -141,7 +161,11 @@ def lay_out(tasks: Path, to: Path) -> None:
 
 
 def _chosen(written: Path, output: Output) -> Iterator[Path]:
-    for file in _matching(written, output.patterns):
+    found = _matching(written, output.patterns)
+    folders = {parent for file in found for parent in file.parents}
+    for file in found:
+        if file in folders:
+            continue  # a link to a folder, of which files are kept under its name
         path = file.relative_to(written).as_posix()
         if not any(fnmatch(path, each) or fnmatch(file.name, each) for each in output.exclude):
             yield file

@@ -99,7 +99,9 @@ def test_snapshot_leaves_out_excluded_files_and_folders(
     assert [each.path for each in files if not each.is_folder] == kept
 
 
-@pytest.mark.parametrize(("link", "target"), [("deep/loop", ".."), ("up", ".."), ("self", "self")])
+@pytest.mark.parametrize(
+    ("link", "target"), [("deep/loop", ".."), ("up", ".."), ("self", "self"), ("deep/root", "/")]
+)
 def test_snapshot_refuses_a_cyclic_link_by_its_path(tmp_path: Path, link: str, target: str) -> None:
     code = tmp_path / "code"
     (code / "deep").mkdir(parents=True)

@@ -85,6 +85,15 @@ def unsent(tmp_path: Path, fairway: RunFairway, monkeypatch: pytest.MonkeyPatch)
     return found
 
 
+def test_submission_without_the_named_ssh_configuration_leaves_no_run(
+    unsent: Unsent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.undo()
+    monkeypatch.setenv("FAIRWAY_SSH_CONFIG", "/nope")
+    ends(unsent("submit", "job.yaml", "-t", "pair"), 2, "[no-ssh-config]", printed="")
+    assert json.loads(unsent("list", "--json")[1]) == []
+
+
 def test_unsent_run_is_listed_cancelled_and_cleaned_without_its_target(unsent: Unsent) -> None:
     run = unsent.submit()
     asked = list(unsent.line.asked)

@@ -182,7 +182,8 @@ class Output(Model):
 
     The task writes them into the directory FAIRWAY_OUTPUT_<ID>, which is `<id>/` in the
     folder of its outputs; `pattern` chooses among them, by default all, and `exclude` leaves some
-    out.
+    out. Pipes and sockets are not kept. `fetch` follows links to other outputs of the task; others
+    are left out, and named.
     """
 
     pattern: OutputPattern | OutputPatterns | None = None

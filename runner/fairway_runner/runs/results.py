@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
@@ -16,6 +15,7 @@ from fairway_agent.spec import LAST, TaskSpec
 from fairway_core.findings import UserError
 from fairway_core.suggestions import did_you_mean
 from fairway_runner.runs.folder import require_one_job
+from fairway_runner.runs.kept import files_of
 from fairway_runner.runs.metrics import (
     axis_of,
     compile_patterns,
@@ -280,10 +280,3 @@ class KeptOutput:
                 while data := file.read(_CHUNK):
                     digest.update(data)
         return digest.hexdigest()[:16]
-
-
-def files_of(folder: Path) -> Iterator[Path]:
-    """Yields the files below a folder, in the order of their paths, without dangling links."""
-    for parent, folders, names in os.walk(folder):
-        folders.sort()
-        yield from (path for name in sorted(names) if (path := Path(parent, name)).is_file())

@@ -205,6 +205,14 @@ def test_rest_api_returns_the_script_of_a_task_or_422_if_it_is_missing(
     answers(client.get("/api/v1/runs/job-b/script?task=1"), 422, "it has no task 1")
 
 
+@pytest.mark.parametrize("path", ["/api/v1/runs/", "/targets/", "/api/v1", "/static"])
+def test_address_with_another_slash_is_unknown_and_no_redirect(
+    client: TestClient, path: str
+) -> None:
+    """A redirect would name `http://` behind a proxy, and a client would send its token there."""
+    answers(client.get(path, follow_redirects=False), 404)
+
+
 def test_rest_api_serves_outputs_of_a_run_and_no_other_file(
     client: TestClient, make_run: MakeRun
 ) -> None:
@@ -215,9 +223,12 @@ def test_rest_api_serves_outputs_of_a_run_and_no_other_file(
     (kept / "leak").symlink_to("/etc/passwd")
     (kept / "newest").symlink_to("page.html")
     (kept / "two\nlines").write_text("x")
+    (kept / "bad\udcff").write_text("x")
+    (kept / "odd").symlink_to("none\udcff")
     listed = client.get("/api/v1/runs/job-a/outputs").json()
     found = {each["path"].removeprefix("0/model/"): each["size"] for each in listed}
     assert found == {"newest": 24, "page.html": 24, "two\nlines": 1}
+    assert "page.html" in client.get("/runs/job-a").text
     assert client.get("/api/v1/runs/job-a/outputs/0/model/two%0Alines").text == "x"
     assert client.get("/api/v1/runs/job-a/outputs/0/model/newest").text.startswith("<script>")
     answer = client.get("/api/v1/runs/job-a/outputs/0/model/page.html")

@@ -158,6 +158,7 @@ def test_server_variable_applies_only_to_commands_that_servers_support(
     [
         ("http://example.com", "http://example.com would send the token unencrypted"),
         ("http://127.0.0.1.example.com", "would send the token unencrypted"),
+        ("", "is not the URL of a server"),
         ("ftp://127.0.0.1", "is not the URL of a server"),
         ("127.0.0.1:80", "is not the URL of a server"),
         ("https://", "is not the URL of a server"),
@@ -206,6 +207,9 @@ def test_server_option_reads_the_token_from_environment_file_or_record(
     assert f"{file}: it is not text" in fairway(tmp_path, *words)[2]
     file.write_text("two words")
     assert f"{file} has no token: one line" in fairway(tmp_path, *words)[2]
+    monkeypatch.setenv("FAIRWAY_SERVER_TOKEN_FILE", "/dev/zero")
+    assert "/dev/zero has no token" in fairway(tmp_path, *words)[2]
+    monkeypatch.setenv("FAIRWAY_SERVER_TOKEN_FILE", str(file))
     file.write_text(f"{token}\n")
     assert fairway(tmp_path, *words)[0] == 0
     monkeypatch.setenv("FAIRWAY_SERVER_TOKEN", "wrong")
