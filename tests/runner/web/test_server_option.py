@@ -14,7 +14,6 @@ from running import MakeRun, RunFairway
 from serving import Handler, serving
 
 from fairway_runner.runs.store import Run, RunRecord, RunStore
-from fairway_web.server import on_loopback
 
 Ask = Callable[..., tuple[int, str, str]]
 
@@ -120,22 +119,6 @@ def test_server_option_refuses_unknown_runs_and_commands(ask: Ask, runs: list[Ru
         ends(ask(*words), 2, f"there is no run `{words[1]}`", printed="")
     hint = "leave --server out; these work with it: list, show, logs, fetch, submit, wait, cancel"
     ends(ask("rerun", "job-a"), 2, "`fairway rerun` does not work with --server", hint)
-
-
-def test_server_option_follows_a_run_to_its_end(ask: Ask, make_run: MakeRun) -> None:
-    run = make_run("job-a", [{"log": "one\n", "state": "running"}], "running")
-
-    def go_on() -> None:
-        with run.log(0).open("a") as out:
-            out.write("two\nlast")
-        (run.folder / "new").write_text(json.dumps({"state": "failed", "exit_code": 3}))
-        (run.folder / "new").replace(run.folder / "state.json")
-
-    thread = threading.Thread(target=go_on)
-    thread.start()
-    assert ask("logs", "job", "-f") == (0, "one\ntwo\nlast", "")
-    thread.join()
-    assert ask("wait", "job-a") == (3, "job-a failed\n", "")
 
 
 def test_server_option_wait_ends_with_its_timeout(ask: Ask, make_run: MakeRun) -> None:
@@ -419,13 +402,3 @@ def test_server_option_ends_a_dripping_answer_at_the_deadline(
     monkeypatch.setattr(_Dripping, "kind", kind)
     done = ask_strange(_Dripping, *words, "--deadline", "1s")
     ends(done, 5, "[service-away]", "its answer did not end within 1 s")
-
-
-def test_server_option_reports_a_server_that_does_not_answer(
-    here: RunFairway, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("FAIRWAY_SERVER_TOKEN", "t")
-    address = on_loopback(0)
-    address.listener.close()
-    done = here("--server", address.url, "list")
-    ends(done, 5, f"{address.url} does not answer: Connection refused")
