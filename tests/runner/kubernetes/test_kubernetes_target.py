@@ -274,11 +274,8 @@ class TestPods:
         ]
 
     @pytest.mark.usefixtures("entered")
-    def test_kubernetes_shell_on_a_node_without_a_pod_hints_at_kubectl_debug(self) -> None:
+    def test_kubernetes_shell_needs_a_pod_on_the_node_and_drain_a_known_node(self) -> None:
         shell = lambda: KubernetesEngine(target()).shell("nd-2")  # noqa: E731
         assert "kubectl debug node/nd-2" in refused(shell, "no pod of a run is on nd-2").hint
-
-    @pytest.mark.usefixtures("entered")
-    def test_kubernetes_drain_of_an_unknown_node_is_refused(self) -> None:
         with pytest.raises(UserError, match="`nd` has no node `nd-3`"):
             KubernetesEngine(target()).act_on_node("drain", "nd-3")
