@@ -114,6 +114,20 @@ def test_secret_that_is_missing_or_short_is_refused_at_its_place(tmp_path: Path)
     assert secret_values({"C": "env:Z"}, {"Z": "long enough"}) == {"C": "long enough"}
 
 
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("container", {"image": "-x"}),
+        ("inputs", {"a": {"from": "run"}}),
+        ("inputs", {"a": {"from": "datasets"}}),
+        ("inputs", {"a": {"from": "datasets:../x"}}),
+    ],
+)
+def test_submission_refuses_invalid_values(tmp_path: Path, field: str, value: object) -> None:
+    with pytest.raises(UserError):
+        _job(tmp_path, _pool(), **{field: value})
+
+
 def test_submission_records_the_release_command_of_a_job_that_has_one(
     tmp_path: Path, store: RunStore
 ) -> None:
