@@ -18,8 +18,10 @@ from running import MakeRun, RunFairway
 from fairway_cli.ui.catalogue import node_table
 from fairway_cli.ui.progress import watch_tasks
 from fairway_runner.engines.engine import Node
+from fairway_runner.jobs.job_file import load_job
 from fairway_runner.runs.store import RunStore
 from fairway_runner.submit import snapshot
+from fairway_runner.targets.lookup import find_target
 
 
 def test_messages_for_wrong_command_lines_match_the_golden_page(
@@ -172,6 +174,28 @@ def test_messages_for_faulty_job_files_match_the_golden_page(
         return code, errors.replace(f"{tmp_path}/", "").replace(str(tmp_path), ".")
 
     pages.hold("job-files", answer)
+
+
+@pytest.mark.parametrize(
+    ("field", "path"),
+    [
+        ("command: {}", "command"),
+        ("command: echo\nsetup: {}", "setup"),
+        ("command: echo\nsetup: {{command: echo, release: {}}}", "setup.release"),
+        ("command: echo\nfinally: {{command: {}}}", "finally.command"),
+        ("command: echo\nenv: {{A: {}}}", "env.A"),
+    ],
+)
+def test_job_text_keeps_shell_length_syntax_and_refuses_template_comments(
+    tmp_path: Path, field: str, path: str
+) -> None:
+    file, length = tmp_path / "job.yaml", "s=a#; echo ${#s} ${s%#}"
+    file.write_text(f"name: x\n{field.format(json.dumps(length))}\n")
+    assert length in repr(load_job(file).resolve(find_target("local")))
+    file.write_text(f"name: x\n{field.format(json.dumps('echo {# a #}'))}\n")
+    found = refused(lambda: load_job(file).resolve(find_target("local")))
+    assert (found.id, found.path) == ("bad-template", path)
+    assert found.location.line == file.read_text().count("\n")
 
 
 @pytest.mark.parametrize("names", ["", "local,", ",local", "local,,local"])

@@ -14,6 +14,7 @@ from running import MakeRun, RunFairway
 from serving import Handler, serving
 
 from fairway_runner.runs.store import Run, RunRecord, RunStore
+from fairway_web.server import on_loopback
 
 Ask = Callable[..., tuple[int, str, str]]
 
@@ -57,6 +58,8 @@ def runs(make_run: MakeRun) -> list[Run]:
         ["list", "--sort", "name", "--json", "--limit", "1"],
         ["list", "--since", "1d"],
         ["list", "--name", "none"],
+        ["list", "--text", "JOB-"],
+        ["list", "--target", "nd"],
         ["list", "--watch", "--json"],
         ["list", "--state", "odd"],
         ["show", "job"],
@@ -402,3 +405,13 @@ def test_server_option_ends_a_dripping_answer_at_the_deadline(
     monkeypatch.setattr(_Dripping, "kind", kind)
     done = ask_strange(_Dripping, *words, "--deadline", "1s")
     ends(done, 5, "[service-away]", "its answer did not end within 1 s")
+
+
+def test_server_option_reports_a_server_that_does_not_answer(
+    here: RunFairway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAIRWAY_SERVER_TOKEN", "t")
+    address = on_loopback(0)
+    address.listener.close()
+    done = here("--server", address.url, "list")
+    ends(done, 5, f"{address.url} does not answer: Connection refused")

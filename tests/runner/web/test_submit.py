@@ -55,14 +55,19 @@ def test_api_check_returns_scripts_and_tasks_or_findings_and_starts_nothing(
     assert not list(store.unsorted())
 
 
-def test_api_submit_starts_a_repeated_request_once(client: TestClient, store: RunStore) -> None:
-    asked = {"job": JOB, "run_id": "hello-once", "tags": ["a"], "note": "first"}
+def test_api_submit_starts_a_repeated_request_for_a_job_file_once(
+    client: TestClient, store: RunStore, project: Path
+) -> None:
+    (project / "jobs").mkdir()
+    (project / "jobs" / "a.yaml").write_text(JOB)
+    asked = {"file": "jobs/a.yaml", "run_id": "hello-once", "tags": ["a"], "note": "first"}
     for _ in range(2):
         answers(first := _post(client, "runs", asked), 201)
         assert first.headers["location"] == "/api/v1/runs/hello-once"
         assert first.json().keys() == {"run_id", "target", "tasks", "state"}
     (run,) = store.unsorted()
     assert (run.id, run.tags, run.note) == ("hello-once", ("a",), "first")
+    assert run.record.job_file == "jobs/a.yaml"
     other = _post(client, "runs", {**asked, "set": ["params.word=two"]})
     answers(other, 409, "is of another job")
 
