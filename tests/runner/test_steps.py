@@ -182,6 +182,14 @@ def test_steps_that_cannot_be_submitted_are_refused(
     assert not (tmp_path / ".fairway/runs/pipe-a").exists()
 
 
+def test_steps_dry_run_starts_nothing(tmp_path: Path, here: RunFairway) -> None:
+    named = {"train": TRAIN, "score": {"after": "train", "command": "a", "inputs": BEST}}
+    write(tmp_path, named, template="plain")
+    printed = "pipe is valid; it would start 2 steps on local\n"
+    assert here("submit", "steps.yaml", "--dry-run") == (0, printed, "")
+    assert not (tmp_path / ".fairway" / "runs").exists()
+
+
 @pytest.mark.parametrize(
     "text",
     [
