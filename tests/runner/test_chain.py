@@ -196,23 +196,3 @@ def test_chained_input_is_shown_with_its_source_run_and_metric(
     code, out, _ = here("show", run.id)
     assert code == 0
     assert line in out.splitlines()
-
-
-@pytest.mark.parametrize(
-    ("inputs", "message"),
-    [
-        ("{m: {from: run}}", "`inputs.m.run` is missing"),
-        ("{m: {from: run, run: a, task: last}}", "a whole number or one of `finally`"),
-        ("{m: {best: {metric: loss}}}", "`inputs.m.best.run` is missing"),
-        ("{m: {from: run, run: a, stage: scratch}}", "unknown key `stage`"),
-        ("{m: {run: a}}", "`inputs.m.from` is missing"),
-    ],
-)
-def test_chained_input_with_invalid_fields_is_refused(
-    tmp_path: Path, inputs: str, message: str
-) -> None:
-    file = tmp_path / "job.yaml"
-    file.write_text(f"name: a\ncommand: 'true'\ninputs: {inputs}\n")
-    with pytest.raises(UserError) as caught:
-        load_job(file).resolve(Target.local())
-    assert message in caught.value.findings[0].message

@@ -58,6 +58,8 @@ def runs(make_run: MakeRun) -> list[Run]:
         ["list", "--sort", "name", "--json", "--limit", "1"],
         ["list", "--since", "1d"],
         ["list", "--name", "none"],
+        ["list", "--text", "JOB-"],
+        ["list", "--target", "nd"],
         ["list", "--watch", "--json"],
         ["list", "--state", "odd"],
         ["show", "job"],
@@ -120,22 +122,6 @@ def test_server_option_refuses_unknown_runs_and_commands(ask: Ask, runs: list[Ru
         ends(ask(*words), 2, f"there is no run `{words[1]}`", printed="")
     hint = "leave --server out; these work with it: list, show, logs, fetch, submit, wait, cancel"
     ends(ask("rerun", "job-a"), 2, "`fairway rerun` does not work with --server", hint)
-
-
-def test_server_option_follows_a_run_to_its_end(ask: Ask, make_run: MakeRun) -> None:
-    run = make_run("job-a", [{"log": "one\n", "state": "running"}], "running")
-
-    def go_on() -> None:
-        with run.log(0).open("a") as out:
-            out.write("two\nlast")
-        (run.folder / "new").write_text(json.dumps({"state": "failed", "exit_code": 3}))
-        (run.folder / "new").replace(run.folder / "state.json")
-
-    thread = threading.Thread(target=go_on)
-    thread.start()
-    assert ask("logs", "job", "-f") == (0, "one\ntwo\nlast", "")
-    thread.join()
-    assert ask("wait", "job-a") == (3, "job-a failed\n", "")
 
 
 def test_server_option_wait_ends_with_its_timeout(ask: Ask, make_run: MakeRun) -> None:
