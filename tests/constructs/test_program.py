@@ -793,8 +793,8 @@ def test_program_stacks_with_duplicate_id_are_refused(lab: az.EnvironmentStack) 
 @pytest.mark.parametrize(
     ("more", "subscriptions", "taken"),
     [
-        ({}, 1, "resource_group key_vault storage_account"),
-        ({"role": "b"}, 1, "key_vault storage_account"),
+        ({}, 1, "key_vault resource_group storage_account user_assigned_identity"),
+        ({"role": "b"}, 1, "key_vault storage_account user_assigned_identity"),
         ({}, 2, "storage_account"),
         ({"role": "b", "ignore_checks": ["name-taken"]}, 1, ""),
     ],
@@ -809,15 +809,22 @@ def test_program_stacks_with_duplicate_azure_names_are_refused(
         stack.node.find_child("azurerm").add_override("subscription_id", subscription)
         az.Vault(stack, **own)
         az.Storage(stack, containers=["outputs"], account="contosodata", **own)
+        # Each in a new group, and both in an existing one.
+        shared = az.Construct(stack, "shared")
+        group = f"/subscriptions/{TEAM}/resourceGroups/shared"
+        az.place_in_group(shared, environment="lab", location="westeurope", existing=group)
+        for scope in (stack, shared):
+            az.Identity(scope, "own")
         # Only Terraform knows whether these names differ.
         az.Registry(stack, **own).registry.name = "lab${random_pet.own.id}"
     if not taken:
         app.synth()
         return
-    with pytest.raises(UserError, match="`lab` has one of the name") as caught:
+    with pytest.raises(UserError, match="lab/azurerm_") as caught:
         app.synth()
-    found = {each.path.partition(".")[0] for each in caught.value.findings}
-    assert found == {f"azurerm_{each}" for each in taken.split()}
+    found = sorted(each.path.partition(".")[0] for each in caught.value.findings)
+    assert found == [f"azurerm_{each}" for each in taken.split()]
+    assert {each.id for each in caught.value.findings} == {"name-taken"}
 
 
 def test_program_misspelled_resource_argument_is_refused(lab: az.EnvironmentStack) -> None:

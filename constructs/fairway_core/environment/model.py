@@ -206,6 +206,7 @@ class Environment(Model):
             raise FieldError(message, hint, ("naming", field))
         self._check_mounts()
         self._check_paths()
+        self._check_machines()
         check_filesystems(
             EnvironmentParts(
                 filesystems=self.filesystems,
@@ -271,6 +272,21 @@ class Environment(Model):
                         ("filesystems", name, "path"),
                     )
             seen[filesystem.path] = name
+
+    def _check_machines(self) -> None:
+        """Raises FieldError for two VMs of one name, where all stacks are in one group."""
+        if self.resource_group is None:
+            return
+        taken = {"gateway"} if self.access.gateway else set()
+        taken |= {"slurm-scheduler"} if self.scheduler else set()
+        servers = {name: each for name, each in self.filesystems.items() if each.is_server}
+        single = {name: each for name, each in self.clusters.items() if each.is_single}
+        for section, machines in (("filesystems", servers), ("clusters", single)):
+            for name in machines:
+                if name in taken:
+                    message = f"another VM in the resource group has the name `{name}`"
+                    raise FieldError(message, "choose another name", (section, name), of_key=True)
+            taken |= {*machines}
 
     def _check_network(self) -> None:
         """Raises FieldError if the network cannot do what the rest of the environment needs."""
