@@ -260,7 +260,7 @@ def _pool(lab: az.EnvironmentStack, account: Any, subnet: Any, **more: Any) -> a
 def test_program_grants_roles_to_people_like_identities(lab: az.EnvironmentStack) -> None:
     net = _network(lab, bastion=True)
     batch, storage = az.BatchAccount(lab), az.Storage(lab, containers=["outputs"], network=net)
-    batch.private_endpoints(net)
+    assert batch.private_endpoints(net) == batch.private_endpoints(net)
     box = az.Cluster(lab, "box", size=A100, network=net)
     team = az.People(lab, "team", object_id=TEAM)
     guest = az.People(lab, "guest", object_id=TEAM.replace("1", "6"), principal_type="User")
@@ -268,8 +268,12 @@ def test_program_grants_roles_to_people_like_identities(lab: az.EnvironmentStack
     az.place_in_group(beside, environment="other", location="westeurope", zone=2, ssh_keys=[KEY])
     other = az.Cluster(beside, "box", size=A100, network=net)
     assert net.bastion is not None
-    net.bastion.grant_connect(team, [box, other])
-    storage.grant_read(team)
+    for nodes in ([box], [other]):
+        net.bastion.grant_connect(team, nodes)
+        storage.grant_read(team)
+    finding = refused(lambda: storage.grant_read_write(team), "is the role `Storage Blob Data R")
+    assert finding.id == "role-taken"
+    refused(lambda: team.grant("outputs", "Reader", on="/x", reason=""), "on another")
     batch.grant_submit(team)
     batch.grant_read(guest)
     roles = _written(lab)["resource"]["azurerm_role_assignment"].values()

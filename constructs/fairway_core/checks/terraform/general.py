@@ -108,7 +108,7 @@ def name_taken(
         first = taken.setdefault((type_, name, place, where), address)
         if first != address:
             yield Fault(
-                f"{first} has the name `{arguments['name']}` already",
+                f"{first.removeprefix(f'{stack}/')} has the name `{arguments['name']}` already",
                 "name one of the two otherwise, or put it in another resource group: a stack or "
                 "place_in_group of a program, with another `environment`",
                 (type_, id_, "name"),
