@@ -115,7 +115,7 @@ def check_stack(
 
     plain = without_nulls(stack)
     providers = plain.get("provider", {}).get("azurerm", ())
-    own = next((each for each in providers if "alias" not in each), {})
+    own: Mapping[str, Any] = next((each for each in providers if "alias" not in each), {})
     parts = {
         "resources": plain.get("resource", {}),
         "outputs": plain.get("output", {}),

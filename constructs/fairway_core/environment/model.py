@@ -35,12 +35,15 @@ from fairway_core.environment.values import (
     Location,
     Zone,
     are_nested,
+    at,
     named,
     named_unlike_devices,
     named_unlike_this_machine,
 )
 from fairway_core.environment.web import Web, check_web
+from fairway_core.fields import NO_EQUAL
 from fairway_core.naming import Naming
+from fairway_core.resource_ids import check_id
 
 Address = Annotated[
     str,
@@ -57,6 +60,13 @@ ResourceId = Annotated[
 ]
 
 
+def _of_their_types(imports: dict[str, str]) -> dict[str, str]:
+    for address, resource_id in imports.items():
+        with at(address):
+            check_id(address.rpartition("/")[2].partition(".")[0], resource_id)
+    return imports
+
+
 class Environment(Model):
     """An environment file; only `name`, `location` and one cluster are required."""
 
@@ -64,7 +74,7 @@ class Environment(Model):
     """Part of every resource name: 2 to 12 lower-case letters, digits and hyphens."""
     location: Location
     """The Azure region, for example `southcentralus`."""
-    zone: Literal[1, 2, 3, "none"] = 1
+    zone: Annotated[Literal[1, 2, 3, "none"], NO_EQUAL] = 1
     """The availability zone of nodes, disks and file servers: one for all, because InfiniBand does
     not cross zones. Take `none` if the region has no zones, or offers the VM size only outside of
     them.
@@ -85,7 +95,9 @@ class Environment(Model):
     """Settings shared by several clusters or file systems."""
     state: State = LocalState()
     """The place where Terraform keeps its state."""
-    imports: dict[Address, ResourceId] = Field(default_factory=dict)
+    imports: Annotated[dict[Address, ResourceId], AfterValidator(_of_their_types)] = Field(
+        default_factory=dict
+    )
     """Existing resources that Terraform is to take over: the address of each with its Azure id."""
     moved: dict[Address, Address] = Field(default_factory=dict)
     """Addresses that a resource had before, each with the one that it has now."""
@@ -248,6 +260,11 @@ class Environment(Model):
                 access=access,
                 storage=self.storage,
             )
+        space = network.address_space
+        if space.is_global and not any(map(space.subnet_of, access.allowed)):
+            message = f"`{space}` is a public range, and not under `access.allowed`"
+            hint = "use a private one, for example 10.40.0.0/16; if it is yours, name it there too"
+            raise FieldError(message, hint, ("network", "address_space"))
 
     def _check_mounts(self) -> None:
         from fairway_core.suggestions import did_you_mean

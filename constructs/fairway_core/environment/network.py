@@ -245,6 +245,12 @@ class Network(Model, defer_build=True):
 
     @rule
     def _the_firewall_is_in_reach(self) -> None:
+        if isinstance(self.egress, Firewall) and self.egress.next_hop in self.address_space:
+            raise FieldError(
+                f"{self.egress.next_hop} is in `{self.address_space}`, the network's own range",
+                "give the address of the firewall in a network of `peerings:`",
+                ("egress", "next_hop"),
+            )
         if isinstance(self.egress, Firewall) and not self.peerings:
             raise FieldError(
                 f"{self.egress.next_hop} is in no connected network",
