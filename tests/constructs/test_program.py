@@ -19,6 +19,7 @@ from tests.constructs.bindings.validator import validate
 import fairway_constructs as az
 from fairway_constructs.azurerm.provider import AzurermProvider, Features
 from fairway_constructs.azurerm.resource_group import ResourceGroup
+from fairway_constructs.azurerm.virtual_network import VirtualNetwork
 from fairway_constructs.cdk.library import App as CdktfApp
 from fairway_constructs.network_access import SubnetRef
 from fairway_constructs.slurm.configuration import node_facts
@@ -831,13 +832,37 @@ def test_program_stacks_with_duplicate_azure_names_are_refused(
     assert {each.id for each in caught.value.findings} == {"name-taken"}
 
 
-def test_program_misspelled_resource_argument_is_refused(lab: az.EnvironmentStack) -> None:
+@pytest.mark.parametrize(
+    ("name", "value", "rule", "hint"),
+    [
+        ("dns_server", ["10.40.0.4"], "no-argument", "did you mean `dns_servers`?"),
+        ("ddos", {"a": 1}, "no-argument", "for an attribute of your own write `_ddos`"),
+        ("dns_servers", "10.40.0.4", "wrong-argument", 'write a list: ["…"]'),
+        ("location", 5, "wrong-argument", 'write "5"'),
+        ("tags", {"a": 5}, "wrong-argument", "write a Mapping[str, str]"),
+        ("private_endpoint_vnet_policies", True, "wrong-argument", 'write "True"'),
+    ],
+)
+def test_program_wrong_resource_argument_is_refused(
+    lab: az.EnvironmentStack, name: str, value: object, rule: str, hint: str
+) -> None:
     vnet = az.Network(lab, address_space=SPACE).virtual_network
-    with pytest.raises(UserError, match="has no argument `dns_server`") as caught:
-        vnet.dns_server = ["10.40.0.4"]  # type: ignore[attr-defined]
-    assert caught.value.findings[0].hint == "did you mean `dns_servers`?"
-    vnet.remark = "of the program's own"  # type: ignore[attr-defined]
-    assert vnet.given("remark") is None
+    finding = refused(lambda: setattr(vnet, name, value), f"`{name}`")
+    assert (finding.id, finding.hint) == (rule, hint)
+    if rule == "wrong-argument":
+        refused(lambda: vnet.set_argument(name, value), f"`{name}`")
+        given = {"name": "a", "resource_group_name": "a", "location": "westeurope", name: value}
+        refused(lambda: VirtualNetwork(lab, "own", **given), f"`{name}`")
+
+
+def test_program_resource_accepts_references_and_attributes_of_its_own(
+    lab: az.EnvironmentStack,
+) -> None:
+    vnet = az.Network(lab, address_space=SPACE).virtual_network
+    vnet.dns_servers = "${var.servers}"  # type: ignore[assignment]
+    vnet.flow_timeout_in_minutes = "${var.minutes}"  # type: ignore[assignment]
+    vnet._remark = "of the program's own"  # type: ignore[attr-defined]
+    assert (vnet.given("dns_servers"), vnet.given("_remark")) == ("${var.servers}", None)
 
 
 def test_program_resource_subclass_may_set_attributes_before_init(

@@ -227,9 +227,13 @@ def test_synth_removes_stacks_of_another_environment_but_keeps_state(
 def test_environment_file_finds_environments_of_a_project_by_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, repository: Path
 ) -> None:
-    (tmp_path / "cdktf.json").write_text("{}")
     folder = tmp_path / "environments"
     folder.mkdir()
+    (folder / "lab.yaml").touch()
+    monkeypatch.chdir(tmp_path)
+    assert "beside cdktf.json" in refused(lambda: selection.environment_file("lab")).hint
+    (folder / "lab.yaml").unlink()
+    (tmp_path / "cdktf.json").write_text("{}")
     below = tmp_path / "jobs"
     below.mkdir()
     monkeypatch.delenv("FAIRWAY_ENVIRONMENT", raising=False)

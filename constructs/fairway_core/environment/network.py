@@ -155,9 +155,9 @@ class ExistingSubnets(Model, defer_build=True):
 
     @rule
     def _one_network(self) -> None:
-        home = network_of(self.compute.id)
+        home = network_of(self.compute.id).lower()  # Azure ignores case in ids
         for role, subnet in self.by_role.items():
-            if network_of(subnet.id) != home:
+            if network_of(subnet.id).lower() != home:
                 raise FieldError(
                     f"`{role}` and `compute` are subnets of different virtual networks",
                     "name subnets of one network",
