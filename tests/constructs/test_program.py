@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import FrozenInstanceError, is_dataclass
 from inspect import Parameter, isclass, signature
-from ipaddress import IPv4Network
+from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -656,6 +656,13 @@ MISTAKES: list[tuple[Any, str]] = [
         "[bad-subnet] … `bastion` has it",
     ),
     (lambda s: az.Network(s, address_space="10.0.0.0/24"), "cannot be cut into"),
+    (lambda s: az.Network(s, address_space="8.8.0.0/16"), "a public range"),
+    (
+        lambda s: az.Network(
+            s, address_space=SPACE, egress=az.Firewall(next_hop=IPv4Address("10.40.0.4"))
+        ),
+        "the network's own range",
+    ),
     (
         lambda s: az.Network(s, address_space=SPACE, pods=IPv4Network("10.0.0.0/8")),
         f"pods [ … overlaps the network's {SPACE}",

@@ -9,6 +9,7 @@ from pydantic import AfterValidator, Field
 from fairway_core.catalog import limit
 from fairway_core.documents import FieldError, Model, matching, rule
 from fairway_core.environment.access import Access, check_rules
+from fairway_core.environment.addresses import require_private
 from fairway_core.environment.batch import Batch, BatchCluster, check_batch
 from fairway_core.environment.clusters import AnyCluster, MachineCluster
 from fairway_core.environment.defaults import Defaults
@@ -260,11 +261,8 @@ class Environment(Model):
                 access=access,
                 storage=self.storage,
             )
-        space = network.address_space
-        if space.is_global and not any(map(space.subnet_of, access.allowed)):
-            message = f"`{space}` is a public range, and not under `access.allowed`"
-            hint = "use a private one, for example 10.40.0.0/16; if it is yours, name it there too"
-            raise FieldError(message, hint, ("network", "address_space"))
+        with at("network"):
+            require_private(network.address_space, access.allowed)
 
     def _check_mounts(self) -> None:
         from fairway_core.suggestions import did_you_mean

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field, field_validator
 from fairway_core.catalog import reserved_ranges
 from fairway_core.catalog.terraform_types import private_link, private_links
 from fairway_core.documents import FieldError, Model, rule
-from fairway_core.environment.addresses import Proxy, check_space, subnet_plan
+from fairway_core.environment.addresses import Proxy, check_space, require_outside, subnet_plan
 from fairway_core.environment.values import Address, Range, at, named
 from fairway_core.resource_ids import SubnetId, VirtualNetworkId, network_of, parts_of
 from fairway_core.suggestions import did_you_mean
@@ -245,12 +245,8 @@ class Network(Model, defer_build=True):
 
     @rule
     def _the_firewall_is_in_reach(self) -> None:
-        if isinstance(self.egress, Firewall) and self.egress.next_hop in self.address_space:
-            raise FieldError(
-                f"{self.egress.next_hop} is in `{self.address_space}`, the network's own range",
-                "give the address of the firewall in a network of `peerings:`",
-                ("egress", "next_hop"),
-            )
+        if isinstance(self.egress, Firewall):
+            require_outside(self.egress.next_hop, self.address_space)
         if isinstance(self.egress, Firewall) and not self.peerings:
             raise FieldError(
                 f"{self.egress.next_hop} is in no connected network",
