@@ -23,6 +23,10 @@ def test_nearest_returns_closest_word_or_none(word: str, found: str | None) -> N
     assert nearest(word, WORDS) == found
 
 
+def test_nearest_prefers_a_word_that_begins_with_the_given_one() -> None:
+    assert nearest("NC40", ["NC24", "NC40ads"]) == "NC40ads"
+
+
 def test_nearest_without_candidates_returns_none() -> None:
     assert nearest("a", []) is None
     assert did_you_mean("a", []) == ""

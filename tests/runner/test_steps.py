@@ -91,7 +91,7 @@ def _reading(**inputs: Any) -> dict[str, Any]:
 
 NOT_AFTER = "`b` does not come after the step `train`"
 REFUSED: list[tuple[Any, dict[str, Any], str, str]] = [
-    ({}, {}, "`steps`: expected a length of at least 1", ""),
+    ({}, {}, "`steps`: expected at least 1 item", "add one"),
     (3, {}, "`steps`: expected a mapping", ""),
     ({"A b": TRAIN}, {}, "`A b` is not a step's name", "up to 15 lower-case letters"),
     ({"a-name-of-16-let": TRAIN}, {}, "is not a step's name", ""),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, field_validator
 
 from fairway_agent.resources import Wanted
-from fairway_core.documents import FieldError, Later, Model, written_as
+from fairway_core.documents import FieldError, Later, Model, matching, written_as
 from fairway_core.fields import Span
 from fairway_core.light_fields import is_image
 from fairway_runner.jobs.job_fields import (
@@ -148,7 +148,17 @@ Image = Annotated[
         "myregistry.azurecr.io/train:1",
     ),
 ]
-SlurmName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")]
+_SLURM_NAME = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}"
+SlurmName = Annotated[
+    str,
+    matching(
+        _SLURM_NAME,
+        "`{}` cannot be a name in Slurm",
+        "letters, digits, hyphens, underscores and periods, at most 64; first a letter or digit",
+    ),
+    written_as(_SLURM_NAME),
+]
+_SHM_SIZE = r"[1-9][0-9]*[kmg]"
 _BY_VARIABLES = AfterValidator(_distinct_variables)
 PriorityNumber = Annotated[int, Field(ge=-1000, le=1000)]
 
@@ -247,7 +257,14 @@ class Container(Model):
 
     image: Image
     """Its name in a registry, such as myregistry.azurecr.io/train:1."""
-    shm_size: Annotated[str, Field(pattern=r"^[1-9][0-9]*[kmg]$")] | None = None
+    shm_size: (
+        Annotated[
+            str,
+            matching(_SHM_SIZE, "`{}` is not a size", "a number with k, m or g, such as 8g"),
+            written_as(_SHM_SIZE),
+        ]
+        | None
+    ) = None
     """The size of /dev/shm, such as 8g."""
     options: tuple[str, ...] = ()
     """Further options of the container's runtime, such as --cap-add=SYS_PTRACE."""
