@@ -15,15 +15,16 @@ die() {
 
 as() { runuser -u "$1" -- "${@:2}"; }
 
+# apt.sh
+
 install_packages() {
     local package missing=()
     for package in apache2-bin libapache2-mod-auth-openidc openssl python3-venv; do
         dpkg -s "$package" >/dev/null 2>&1 || missing+=("$package")
     done
     ((${#missing[@]})) || return 0
-    export DEBIAN_FRONTEND=noninteractive
-    apt-get -o DPkg::Lock::Timeout=600 update
-    apt-get -o DPkg::Lock::Timeout=600 install -y --no-install-recommends "${missing[@]}"
+    apt_update
+    apt_get install --no-install-recommends "${missing[@]}"
 }
 
 # Below the numbers of people, whose programs get no token of the machine's identities.
