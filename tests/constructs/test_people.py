@@ -281,6 +281,21 @@ def test_people_machine_identity_is_reachable_for_root_and_services_only(machine
     assert "iptables and nft are missing: no account is made" in refused.stderr
 
 
+def test_people_machine_identity_is_fenced_at_boot_before_programs_and_network(
+    machine: Machine,
+) -> None:
+    """Rules of the kernel end with it, and cron runs what people ask for at each boot."""
+    machine.set_up(_accounts(ADA, fenced=True))
+    assert "systemctl enable fairway-fence.service" in machine.told
+    file = machine.folder / "etc/systemd/system/fairway-fence.service"
+    unit = dict(line.split("=", 1) for line in file.read_text().splitlines() if "=" in line)
+    assert unit["DefaultDependencies"] == "no", "or it waits for sysinit.target"
+    assert unit["Before"].split() == ["network-pre.target", "sysinit.target"]
+    machine.run(unit["ExecStart"])
+    assert len([line for line in machine.told if "--insert" in line]) == 2
+    assert "ada" not in (machine.folder / "etc/passwd").read_text()
+
+
 def test_people_machine_identity_is_fenced_by_nft_without_iptables(machine: Machine) -> None:
     """AlmaLinux images have only nft; the file `nft` holds the input of its last call."""
     machine.folder.joinpath("bin/iptables").unlink()

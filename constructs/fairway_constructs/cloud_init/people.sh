@@ -2,6 +2,7 @@
 # Gives each person of the environment an account of their own: the same user id on every machine,
 # a home that is closed to others, their public keys, and sudo only where it was said. Runs at each
 # boot and when the list changes; may be run by hand at any time, and changes nothing that is right.
+# With --fence it only keeps the machine's identity from their programs, early at each boot.
 set -euo pipefail
 
 # One key a line: account, user id, whether it may use sudo, the key.
@@ -228,6 +229,7 @@ main() {
     # shellcheck source=/dev/null
     source "${FAIRWAY_PEOPLE_SETTINGS:-/etc/fairway/people-settings}"
     fence_identity
+    [[ ${1:-} != --fence ]] || return 0
     lock_others
     make_place
     make_queue
@@ -242,5 +244,5 @@ main() {
 }
 
 if [[ ${BASH_SOURCE[0]} == "$0" ]]; then
-    main
+    main "$@"
 fi
