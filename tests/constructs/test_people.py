@@ -238,18 +238,22 @@ def test_people_broken_home_leaves_other_accounts_intact(machine: Machine) -> No
     """People can break their own home, and a node takes no jobs until the unit has succeeded."""
     people = [
         Person(name=name, keys=(f"{KEY} {name}",), uid=30001 + number)
-        for number, name in enumerate(("ada", "bob", "cleo", "dan"))
+        for number, name in enumerate(("ada", "bob", "cleo", "dan", "eve"))
     ]
     machine.run(
         "install -d -o 30009 /home/ada; mkdir /home/other; chown 30002 /home/other; "
         "ln -s other /home/bob; chown -h 30002 /home/bob; "
-        "install -d -o 30003 /home/cleo; touch /home/cleo/.ssh"
+        "install -d -o 30003 /home/cleo; touch /home/cleo/.ssh; "
+        "install -d -o 30005 /home/eve /home/eve/.ssh; cd /home/eve/.ssh; echo own >authorized_keys; "
+        "chmod 0 authorized_keys"
     )
     machine.set_up(_accounts(*people))
     said = machine.boot().stderr
     for name in ("ada", "bob"):
         assert f"/home/{name} does not belong to {name}" in said
     assert "File exists" in said
+    assert machine.run("cat /home/eve/.ssh/authorized_keys").stdout == "own\n"
+    assert "eve has no keys here" in said
     for name in ("ada", "bob", "cleo"):
         assert f"{name} has no keys here" in said
         assert not machine.run(f"cat /home/{name}/.ssh/authorized_keys", check=False).stdout

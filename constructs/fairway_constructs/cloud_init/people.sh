@@ -136,11 +136,12 @@ make_peer_key() {
         bash "$key"
 }
 
-# What people add themselves stays; what was taken out of the list goes.
+# What people add themselves stays; what was taken out of the list goes. A file that cannot be read now
+# stays as it is: only find tells it from one that is not there.
 keep_keys() {
     local name=$1 file=$HOMES/$1/.ssh/authorized_keys old new
     as "$name" mkdir -p -m 700 "${file%/*}"
-    old=$(as "$name" cat "$file" 2>/dev/null || true)
+    old=$(as "$name" find "${file%/*}" -maxdepth 1 -name "${file##*/}" -exec cat {} +)
     new=$(
         sed '/^# fairway: begin$/,/^# fairway: end$/d' <<<"$old" | sed '/^$/d'
         printf '# fairway: begin\n'

@@ -54,7 +54,8 @@ make_project() {
         bash "$home/.ssh/id_fairway" "$USER_NAME"
 }
 
-# The account's own keys stay; that of the server is there once.
+# The account's own keys stay; that of the server is there once. A file that cannot be read now stays as
+# it is: only find tells it from one that is not there.
 open_account() {
     local key file old new
     getent passwd "$ACCOUNT" >/dev/null || die "the account $ACCOUNT is not there yet"
@@ -62,7 +63,7 @@ open_account() {
     key=$(as "$USER_NAME" cat "$HOMES/$USER_NAME/.ssh/id_fairway.pub")
     file=$HOMES/$ACCOUNT/.ssh/authorized_keys
     as "$ACCOUNT" mkdir -p -m 700 "${file%/*}"
-    old=$(as "$ACCOUNT" cat "$file" 2>/dev/null || true)
+    old=$(as "$ACCOUNT" find "${file%/*}" -maxdepth 1 -name "${file##*/}" -exec cat {} +)
     ! grep -qxF "restrict $key" <<<"$old" || return 0
     new=$(grep -v -e " $USER_NAME\$" -e '^$' <<<"$old" || true)
     printf '%s\n' ${new:+"$new"} "restrict $key" | as "$ACCOUNT" tee "$file.web" >/dev/null
