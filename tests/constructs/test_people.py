@@ -244,8 +244,8 @@ def test_people_broken_home_leaves_other_accounts_intact(machine: Machine) -> No
         "install -d -o 30009 /home/ada; mkdir /home/other; chown 30002 /home/other; "
         "ln -s other /home/bob; chown -h 30002 /home/bob; "
         "install -d -o 30003 /home/cleo; touch /home/cleo/.ssh; "
-        "install -d -o 30005 /home/eve /home/eve/.ssh; cd /home/eve/.ssh; echo own >authorized_keys; "
-        "chmod 0 authorized_keys"
+        "install -d -o 30005 /home/eve /home/eve/.ssh; cd /home/eve/.ssh; "
+        "echo own >authorized_keys; chmod 0 authorized_keys"
     )
     machine.set_up(_accounts(*people))
     said = machine.boot().stderr

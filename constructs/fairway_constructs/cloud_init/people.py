@@ -43,8 +43,8 @@ RestartSec=15
 [Install]
 WantedBy=multi-user.target
 """
-# The rules end with the system. At boot no program of a person's starts, and no network is up, before
-# they are there again. Source: systemd.special(7), network-pre.target.
+# The rules end with the system. At boot no program of a person's starts, and no network is up,
+# before they are there again. Source: systemd.special(7), network-pre.target.
 _FENCE = """\
 [Unit]
 Description=Keeps the machine's identity from people's programs

@@ -74,8 +74,8 @@ _STATE = re.compile(r"NodeName=(?P<name>\S+).*? State=(?P<state>\S+)")
 _REASON = re.compile(r" Reason=(?P<text>.*?) \[(?P<by>[^@\]]*)@[^\]]*\]")
 HARDWARE = "hardware: "
 """Prefix of the health check's message if the machine is at fault, and not, say, a file system."""
-# Reasons written by Fairway and by Slurm's daemons; the latter from its source, 22.05 to 25.11. Root is
-# also whoever uses sudo.
+# Reasons written by Fairway and by Slurm's daemons; the latter from its source, 22.05 to 25.11.
+# Root is also a person with sudo.
 _REASONS = (
     *("fairway:", "Azure:", "Not responding", "ResumeTimeout reached", "Kill task failed"),
     *("Node unexpectedly rebooted", "Prolog error", "Epilog error"),

@@ -190,7 +190,8 @@ class TestDrain:
         )
         lab.run("suspend", "nd-[0-3]")
         assert lab.told == [
-            f"scontrol update nodename={name} state=drain reason={kept}" for name in ("nd-0", "nd-3")
+            f"scontrol update nodename={name} state=drain reason={kept}"
+            for name in ("nd-0", "nd-3")
         ]
 
 
