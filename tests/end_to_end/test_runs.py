@@ -19,10 +19,10 @@ from program import Fairway, Gate, Pipe
 from programs import executable, finished
 
 
-def held(pipe: Pipe, gate: Gate, then: str = "") -> str:
+def held(pipe: Pipe, gate: Gate) -> str:
     """Returns a command whose every rank reports that it is up, and waits until the gate opens."""
     up, go = shlex.quote(str(pipe.path)), shlex.quote(str(gate.path))
-    return f"exec 9>{up}; echo up >&9; read -r _ <{go}; {then or 'echo done'}"
+    return f"exec 9>{up}; echo up >&9; read -r _ <{go}; echo done"
 
 
 # Logs its arguments, and runs the command that follows the image.
@@ -185,3 +185,42 @@ class TestTheLifeOfARun:
         assert (closed.returncode, closed.stderr) == (0, "")
         [run] = json.loads(fairway.within("list", "--json").stdout)
         assert fairway.within("wait", run["run_id"]).returncode == 0
+
+
+class TestWhatReachesTheProgram:
+    """The environment, and the folders of the job and of the user."""
+
+    def test_contract_checkpoint_folder_is_new_for_each_run_unless_given(
+        self, fairway: Fairway
+    ) -> None:
+        more = (
+            'cat "$FAIRWAY_CHECKPOINT_DIR/n" 2>/dev/null; echo more >>"$FAIRWAY_CHECKPOINT_DIR/n"'
+        )
+        job = fairway.job(more)
+        assert "more" not in fairway.watch(job)
+        assert "more" not in fairway.watch(job)
+        given = ("-s", "checkpoint={directory: kept/here}")
+        assert "more" not in fairway.watch(job, *given)
+        assert "more" in fairway.watch(job, *given)
+        assert (fairway.folder / "kept" / "here" / "n").read_text() == "more\nmore\n"
+
+    def test_submit_works_without_home_and_imports_no_modules_of_the_job_folder(
+        self, fairway: Fairway
+    ) -> None:
+        for name in ("json", "socket", "signal", "fairway_runner"):
+            (fairway.folder / f"{name}.py").write_text("raise SystemExit('shadowed')")
+        command = fairway.command("submit", fairway.job("echo up"), "--watch")
+        run = finished(["env", "-u", "HOME", *command], cwd=fairway.folder)
+        assert run.returncode == 0, run.stdout + run.stderr
+        assert "up" in run.stdout
+
+    def test_submit_works_in_folders_with_spaces_and_quotes(self, fairway: Fairway) -> None:
+        job_folder = fairway.folder / 'a job\'s "folder" $HOME'
+        current = fairway.folder / "where 'I' am; *"
+        job_folder.mkdir()
+        current.mkdir()
+        (job_folder / "mine.txt").write_text("found\n")
+        job = fairway.job("cat mine.txt", processes_per_node=2)
+        job = job.rename(job_folder / "job.yaml")
+        run = fairway.ok("submit", job, "--watch", cwd=current)
+        assert run.count("found\n") == 2
