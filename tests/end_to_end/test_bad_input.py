@@ -135,19 +135,6 @@ def test_template_fault_in_an_import_is_reported_in_the_imported_file(
     check_refused(run, fairway.folder, f"{folder / '_macros.j2'}:{place}: error: ")
 
 
-def test_missing_tool_of_a_template_ends_submit_with_exit_code_4(fairway: Fairway) -> None:
-    (fairway.folder / "own.sh.j2").write_text("{# {description: a, needs: [no-such-tool]} #}\n")
-    run = fairway("submit", fairway.job("echo", template="own.sh.j2"))
-    assert run.returncode == 4
-    assert run.stdout == ""
-    assert run.stderr == (
-        "error: `no-such-tool` is not on this machine's PATH [missing-tool]\n"
-        "  install what has no-such-tool, into an environment that is activated, or Fairway's: "
-        f"{sys.prefix}\n  or give the job a `container:` that has it\n"
-    )
-    assert not (fairway.folder / ".fairway").exists()
-
-
 def test_missing_mpirun_ends_submit_with_exit_code_4(fairway: Fairway) -> None:
     """Runs in an environment with Fairway but without MPI."""
     bare = fairway.folder / "bare"

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
-from program import Fairway, Gate, Pipe, Place
+from program import Fairway, Pipe, Place
 from programs import executable
-from waiting import until, without_delays
+from waiting import without_delays
 
 from fairway_runner.runs.store import FINAL_STATES
 
@@ -50,16 +50,6 @@ def watched(
     facts = json.loads(done.stdout.splitlines()[-1])
     assert facts["exit_code"] == done.returncode, done.stderr
     return done.returncode, facts["run_id"], without_delays(done.stderr)
-
-
-def sampled(fairway: Fairway, run: str, nodes: int) -> list[dict[str, Any]]:
-    """Returns the last sample of each of a run's nodes, once each node has a sample with rates."""
-
-    def found() -> list[dict[str, Any]]:
-        facts = json.loads(fairway.within("top", run, "--json").stdout)
-        return [each for each in facts["nodes"] if each["cpu"] is not None]
-
-    return until(lambda: known if len(known := found()) == nodes else [])
 
 
 class TestOneTask:
@@ -179,13 +169,6 @@ class TestOneTask:
         assert fairway.within("wait", facts["run_id"]).returncode == 0
         assert fairway.within("logs", facts["run_id"]).stdout == "first\nmore\n"
 
-    def test_run_setup_ends_before_the_command_starts(self, fairway: Fairway, place: Place) -> None:
-        made = "echo set up; echo made > made.txt"
-        code, run, log = watched(fairway, place, "cat made.txt", setup=made)
-        assert code == 0, log
-        assert fairway.within("logs", run).stdout.startswith("[setup] set up\n")
-        assert fairway.within("logs", run, "--task", "0").stdout == "made\n"
-
     def test_run_with_a_failing_setup_fails_with_its_exit_code(
         self, fairway: Fairway, place: Place
     ) -> None:
@@ -286,23 +269,6 @@ class TestOneTask:
         assert fairway.within("wait", run).returncode == 0
         facts = facts_of(fairway, run)
         assert [each["attempts"] for each in facts["task_list"]] == [2, 1, 1]
-
-    @pytest.mark.one_engine("local")
-    def test_top_samples_the_nodes_of_a_running_run(
-        self, fairway: Fairway, place: Place, pipe: Pipe, gate: Gate
-    ) -> None:
-        nodes = min(2, place.nodes)
-        held = f"exec 9>{pipe.path}; echo up >&9; read -r _ <{gate.path}"
-        job = fairway.job(held, template="plain", nodes=nodes, sample_every="0.5s")
-        run = fairway.submit(job, "--target", place.name)
-        pipe.lines(1)
-        for sample in sampled(fairway, run, nodes):
-            assert 0 <= sample["cpu"] <= 1
-            assert 0 < sample["memory"] < sample["memory_total"]
-        assert f"{run}  running\nNODE" in fairway.within("top", run).stdout
-        gate.open()
-        assert fairway.within("wait", run).returncode == 0
-        assert "processors " in fairway.show(run)["use"]
 
     @pytest.mark.one_engine("local")
     def test_retry_of_a_cancelled_run_continues_from_its_checkpoint(
