@@ -47,7 +47,6 @@ def _filesystem(**values: Any) -> Any:
 
 
 SERVER: dict[str, Any] = {"kind": "nfs_server"}
-FAST = {"count": 16, "iops": 4000, "mbps": 1000}
 ULTRA = {"kind": "ultra", "count": 1, "iops": 40000, "mbps": 10000}
 WIDE = {"count": 8, "iops": 20000, "mbps": 1200}
 
