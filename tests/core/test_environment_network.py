@@ -91,8 +91,6 @@ def test_access_lists_bastion_and_admins(tmp_path: Path) -> None:
 
 
 MAIL = "monitoring: {emails: [a@example.com]}\n"
-FAR = HUB.replace("hub", "far")
-LEADING_HUB, LEADING_FAR = (f"{{network: {network}, gateway: true}}" for network in (HUB, FAR))
 
 
 def test_access_refuses_bastion_in_existing_network(tmp_path: Path) -> None:
