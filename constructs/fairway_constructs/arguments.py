@@ -125,6 +125,26 @@ def _check(
     return given
 
 
+_OF_RESOURCES = {
+    "str": str,
+    "bool": bool,
+    "float": float,
+    "Mapping[str, str]": Mapping[str, str],
+    "Sequence[str]": Sequence[str],
+    "Sequence[float]": Sequence[float],
+}
+
+
+def check_plain(of: str, name: str, value: object, annotation: str) -> None:
+    """Raises UserError for a plain argument of a resource that its annotation does not allow."""
+    takes = annotation.removesuffix(" | None")
+    kind = _OF_RESOURCES.get(takes)
+    if value is None or kind is None or _is_reference(value) or _fits(value, kind):
+        return
+    message = f"`{name}` of {of} takes `{takes}`, not {_described(value)}"
+    raise _refused("wrong-argument", message, _hint(value, takes, ()) or f"write a {takes}", "")
+
+
 def _fits_by_name(value: Any, takes: str) -> bool:
     """Returns True if a plain annotation names the value's class; no type is resolved for it."""
     if value is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fairway_constructs.arguments import checked
 from fairway_constructs.azurerm import provider
@@ -12,11 +12,11 @@ from fairway_constructs.scope import place_in_group, place_of, put
 from fairway_core.catalog.limits import require_region
 from fairway_core.checks.check import Asked
 from fairway_core.checks.running import require_known
-from fairway_core.findings import Finding, Severity, UserError
+from fairway_core.findings import Severity, UserError
 from fairway_core.naming import Naming, check_pattern
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Hashable, Sequence
 
     from fairway_constructs.cdk import Construct
     from fairway_constructs.cloud_init.mounts import MachineProxy
@@ -162,24 +162,13 @@ def add_provider(stack: Stack, *, deletes_deployed: bool = False) -> provider.Az
     return provider.AzurermProvider(stack, features=features, storage_use_azuread=True)
 
 
-_GROUP = "azurerm_resource_group"
-# Names of these types are unique: of groups in a subscription, of the others globally.
-_ONCE = (
-    _GROUP,
-    "azurerm_storage_account",
-    "azurerm_key_vault",
-    "azurerm_container_registry",
-)
-
-
 class _Checks(Validation):
     """The rules on Terraform, as a validation of the construct tree."""
 
     def __init__(self, stack: Stack, ignore: frozenset[str]) -> None:
         self._stack, self._ignore = stack, ignore
-        # The stack of each unique name in the app, by type, name and subscription.
-        self._taken: dict[tuple[str, str, str], str]
-        self._taken = vars(stack.node.root).setdefault("_taken", {})
+        # The address of each name in the app.
+        self._taken: dict[Hashable, str] = vars(stack.node.root).setdefault("_taken", {})
 
     def validate(self) -> list[str]:
         """Returns the errors of the stack, each with its hint."""
@@ -187,36 +176,16 @@ class _Checks(Validation):
 
         inside, document = surroundings(self._stack), self._stack.to_terraform()
         opened = {**inside.addresses.opened, "protect": inside.placed[1].protect}
-        found = check_stack(document, Asked(**opened), ignore=self._ignore)
         name = self._stack.node.id
+        found = check_stack(
+            document, Asked(**opened), ignore=self._ignore, name=name, taken=self._taken
+        )
         errors = [
             replace(each, message=f"{name}: {each.path}: {each.message}")
-            for each in [*found, *self._taken_elsewhere(name, document)]
+            for each in found
             if each.severity is Severity.ERROR
         ]
         if errors:
             refuse(UserError(errors))
         # A plain cdktf app shows only these.
         return [str(UserError([each])) for each in errors]
-
-    def _taken_elsewhere(self, stack: str, document: Mapping[str, Any]) -> Iterator[Finding]:
-        """Yields resources whose name another stack uses too: the second deployment would fail."""
-        if "name-taken" in self._ignore:
-            return
-        own = next(each for each in document["provider"]["azurerm"] if "alias" not in each)
-        for type_ in _ONCE:
-            for id_, given in document.get("resource", {}).get(type_, {}).items():
-                name = given["name"].lower()
-                of_subscription = ".subscription_id" in name
-                if "${" in name and not of_subscription:
-                    continue  # only Terraform will know it
-                local = type_ == _GROUP or of_subscription
-                where = own.get("subscription_id", "") if local else ""
-                first = self._taken.setdefault((type_, name, where), stack)
-                if first != stack:
-                    message = f"the stack `{first}` has one of the name `{given['name']}` too"
-                    hint = (
-                        "give one of the stacks another `environment`; if they are deployed to two "
-                        'subscriptions: ignore_checks=["name-taken"]'
-                    )
-                    yield Finding("name-taken", message, hint, f"{type_}.{id_}")

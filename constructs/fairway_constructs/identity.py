@@ -10,6 +10,7 @@ from fairway_constructs.azurerm.role_definition import Permissions, RoleDefiniti
 from fairway_constructs.azurerm.user_assigned_identity import UserAssignedIdentity
 from fairway_constructs.cdk import Component
 from fairway_constructs.scope import subscription_of, unique_name
+from fairway_core.findings import UserError
 from fairway_core.resource_ids import parts_of
 
 if TYPE_CHECKING:
@@ -72,8 +73,12 @@ class Principal(Component):
     def __init__(self, scope: Construct, id: str, name: str) -> None:
         super().__init__(scope, id)
         self._name = name
-        # Resources that need a role to be created depend on these.
-        self.assignments: list[RoleAssignment] = []
+        self._granted: dict[str, RoleAssignment] = {}
+
+    @property
+    def assignments(self) -> list[RoleAssignment]:
+        """The roles so far; resources that need one to be created depend on them."""
+        return [*self._granted.values()]
 
     def grant(
         self,
@@ -86,10 +91,23 @@ class Principal(Component):
     ) -> RoleAssignment:
         """Grants a built-in role on a resource; Azure shows the reason beside it.
 
-        `key` names the assignment among those of the identity. `depends_on` are resources that must
-        exist first, if `on` is not a reference to them.
+        `key` names the assignment among those of the identity; a second call for one role on one
+        resource changes nothing. `depends_on` are resources that must exist first, if `on` is not a
+        reference to them.
+
+        Raises UserError if the key names another role, or one on another resource.
         """
-        made = give_role(
+        if made := self._granted.get(key):
+            had, where = made.given("role_definition_name"), made.given("scope")
+            if (had, where) == (role, on):
+                return made
+            message = f"`{key}` of `{self._name}` is the role `{had}` already, and not `{role}` too"
+            hint = "leave out one of the two grants"
+            if where != on:
+                message = f"`{key}` of `{self._name}` is a role on another resource already"
+                hint = "give one of the two resources another id, or the grant another key"
+            raise UserError.of("role-taken", message, hint)
+        made = self._granted[key] = give_role(
             self,
             f"{self._name}-{key}",
             on=on,
@@ -100,7 +118,6 @@ class Principal(Component):
             principal_type=self._type,
             depends_on=depends_on,
         )
-        self.assignments.append(made)
         return made
 
     @property

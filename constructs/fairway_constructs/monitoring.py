@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from typing import TYPE_CHECKING
+from zlib import crc32
 
 from fairway_constructs.azurerm import monitor_data_collection_rule as dcr
 from fairway_constructs.azurerm.log_analytics_workspace import LogAnalyticsWorkspace
@@ -137,13 +138,8 @@ class Monitoring(IMonitoring):
             # Shown as the sender of each message; Azure accepts 12 characters, as a name has.
             short_name=place.environment,
             email_receiver=[
-                EmailReceiver(
-                    # Of its address, so that adding one does not change the others.
-                    name=re.sub(r"[^a-z0-9]+", "-", address.lower()),
-                    email_address=address,
-                    use_common_alert_schema=True,
-                )
-                for address in emails
+                EmailReceiver(name=name, email_address=address, use_common_alert_schema=True)
+                for name, address in zip(_receivers(emails), emails, strict=True)
             ],
             tags=place.tags,
         ).id
@@ -208,3 +204,17 @@ class Monitoring(IMonitoring):
             target_resource_id=cluster_id,
             data_collection_rule_id=rule.id,
         )
+
+
+def _receivers(emails: Contacts) -> list[str]:
+    """Returns a name for each address, so that adding one does not change the others; in an action
+    group each is another. `a.b@c.org` and `a-b@c.org` differ by their checksums.
+
+    >>> _receivers(["ann@c.org", "a.b@c.org", "a-b@c.org"])
+    ['ann-c-org', 'a-b-c-org-41b7108f', 'a-b-c-org-cf38176c']
+    """
+    names = [re.sub(r"[^a-z0-9]+", "-", each.lower()) for each in emails]
+    return [
+        name if names.count(name) == 1 else f"{name}-{crc32(each.lower().encode()):08x}"
+        for name, each in zip(names, emails, strict=True)
+    ]

@@ -38,6 +38,8 @@ from fairway_core.environment.addresses import (
     SubnetRole,
     check_space,
     require_apart,
+    require_outside,
+    require_private,
     subnet_plan,
 )
 from fairway_core.findings import UserError
@@ -256,6 +258,7 @@ class Network(INetwork):
             hint = "use a range outside of it, for example 10.244.0.0/16"
             require_apart(pods, space, "the network's", path=("pods",), hint=hint)
         ranges = [IPv4Network(each) for each in allowed]
+        require_private(space, ranges)
         surroundings(self).addresses.opened |= {
             "allowed": tuple(ranges),
             "bastion": bastion,
@@ -268,6 +271,7 @@ class Network(INetwork):
         if egress == "nat":
             self._egress = NatEgress(self)
         elif egress != "none":
+            require_outside(egress.next_hop, space)
             self._egress = FirewallEgress(self, next_hop=egress.next_hop)
         self.egress_address = self._egress.address if self._egress else ""
         plan = subnet_plan(space)

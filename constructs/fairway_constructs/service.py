@@ -6,6 +6,7 @@ https://azure.github.io/Azure-Verified-Modules/specs/tf/interfaces/
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from fairway_constructs.arguments import checked
@@ -71,7 +72,8 @@ class Service(Component):
     id: str
 
     def private_endpoints(self, network: INetwork) -> list[PrivateEndpoint]:
-        """Gives the service addresses inside the network, to which its public name resolves there.
+        """Gives the service addresses inside the network, to which its public name resolves there;
+        a second call for one network returns the same ones.
 
         Raises UserError if the network or the service has no private endpoints.
         """
@@ -85,10 +87,13 @@ class Service(Component):
         if not self.LINKS:
             message = f"`{self._name}`, a {type(self).__name__}, has no `private_endpoints`"
             raise UserError.of("no-interface", message, "leave the call out")
-        return [
-            endpoints.connect(self._beside, f"{self._name}{end}", service=link, resource_id=self.id)
-            for end, link in self.LINKS.items()
-        ]
+        connect = partial(endpoints.connect, self._beside, resource_id=self.id)
+        return self._inside.addresses.shared(
+            (self, endpoints),
+            lambda: [
+                connect(f"{self._name}{end}", service=link) for end, link in self.LINKS.items()
+            ],
+        )
 
     def diagnostic_settings(self, monitoring: IMonitoring) -> None:
         """Sends the service's logs of accesses and changes, or its metrics, to the workspace."""

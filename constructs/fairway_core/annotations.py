@@ -7,6 +7,7 @@ import re
 import types
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from fractions import Fraction
+from functools import reduce
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel
@@ -20,24 +21,28 @@ if TYPE_CHECKING:
 def fields_at(model: type[BaseModel], path: DataPath, data: Any) -> list[str]:
     """Returns the keys of the models at `path`; `data` chooses between branches of a union."""
     names: list[str] = []
-    value = data
-    for step in path:
-        if isinstance(value, list) and isinstance(step, int) and step < len(value):
-            value = value[step]
-            continue
-        value = value.get(step) if isinstance(value, Mapping) else None
+    value = reduce(_value_at, path, data)
     for annotation in annotations_at(model, path):
         if _is_model(annotation) and _literals_agree(annotation, value):
             names += [field.alias or name for name, field in annotation.model_fields.items()]
     return names
 
 
-def annotations_at(model: type[BaseModel], path: DataPath) -> list[Any]:
-    """Returns all types that the value at `path` may have, with unions split; empty if unknown."""
+def annotations_at(model: type[BaseModel], path: DataPath, data: Any = None) -> list[Any]:
+    """Returns all types that the value at `path` may have, with unions split; empty if unknown.
+    `data` chooses between branches of a union, if it is given."""
     current: list[Any] = list(_branches(model))
     for step in path:
-        current = [inner for each in current for inner in _step_into(each, step)]
+        chosen = (e for e in current if not _is_model(e) or _literals_agree(e, data))
+        current = [inner for each in chosen for inner in _step_into(each, step)]
+        data = _value_at(data, step)
     return current
+
+
+def _value_at(data: Any, step: str | int) -> Any:
+    if isinstance(data, list):
+        return data[step] if isinstance(step, int) and step < len(data) else None
+    return data.get(step) if isinstance(data, Mapping) else None
 
 
 def _branches(annotation: Any) -> Iterator[Any]:
@@ -101,19 +106,24 @@ _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 # Fields named after their unit, in MiB.
 _UNITS = {"mib": 1, "gib": 2**10, "tib": 2**20}
 _LONGEST = 5  # values that an example repeats
-_SIGNS = re.compile(r"[\[\]{},]")  # YAML would read these as lists and mappings
+# YAML would read these as lists, mappings, aliases, anchors, tags, comments or text in blocks.
+_SIGNS = re.compile(r"[\[\]{},]|^[*&!#%@`|>]|^[?-] |: | #|:$")
 
 
-def value_hint(key: str, value: Any, expected: Collection[str], types: Iterable[Any]) -> str:
+def value_hint(key: str | int, value: Any, expected: Collection[str], types: Iterable[Any]) -> str:
     """Returns a hint with the field in its right form, or "" if the value does not suggest it.
 
-    `expected` describes what fits ("a list"), `types` are the annotations of the field.
+    `expected` describes what fits ("a list"), `types` are the annotations of the field. An item of
+    a list has a number for its key.
 
     >>> value_hint("gib", "2TiB", ["a whole number"], [int])
     'write the number alone: `gib: 2048`'
     >>> value_hint("uniform", {"low": 0, "high": 1}, ["a list"], [list[float]])
     'write the values in a list: `uniform: [0, 1]`'
     """
+    if isinstance(key, int):
+        is_number = isinstance(value, str) and _NUMBER.fullmatch(value)
+        return f"write it without quotes: {value}" if is_number else ""
     if isinstance(value, str) and {"a whole number", "a number"} & set(expected):
         return _of_text(key, value, types)
     if "a list" in expected and isinstance(value, Mapping):
@@ -121,7 +131,7 @@ def value_hint(key: str, value: Any, expected: Collection[str], types: Iterable[
         if found and len(found) <= _LONGEST and not any(map(_is_compound, found)):
             listed = ", ".join(_written(each) for each in found)
             return f"write the values in a list: `{key}: [{listed}]`"
-    elif "a list" in expected and not _is_compound(value):
+    elif "a list" in expected and not _is_compound(value) and not any(map(_is_bound, expected)):
         return f"write a list, of one value too: `{key}: [{_written(value)}]`"
     if "a mapping" in expected and isinstance(value, list):
         return _of_list(key, value, types)
@@ -168,6 +178,7 @@ def _of_one(key: str, value: Any, types: Iterable[Any]) -> str:
         first, *others = needed or list(fields)[:1]
         kinds = [type(value)] + [float] * (type(value) is int)
         fits = any(each in kinds for each in annotations_at(annotation, (first,)))
+        fits &= not isinstance(value, int | float) or value >= 0
         shown = [f"{first}: {_written(value) if fits else '…'}", *(f"{one}: …" for one in others)]
         return f"write `{key}: {{{', '.join(shown)}}}`"
     return ""
@@ -187,6 +198,11 @@ def _holds_models(annotation: Any) -> bool:
 
 def _is_model(annotation: Any) -> bool:
     return isinstance(annotation, type) and issubclass(annotation, BaseModel)
+
+
+def _is_bound(expected: str) -> bool:
+    """Returns True if one value fits too, within bounds."""
+    return expected.startswith(("a number ", "text "))
 
 
 def _is_compound(value: Any) -> bool:

@@ -262,6 +262,11 @@ class Document:
         assert mark is not None, "the root of a document always has a mark"
         return self.text.location(mark)
 
+    def set_below(self, path: DataPath) -> DataPath:
+        """Returns the last path that `-s` has set below this one, to blame it first; otherwise this
+        one."""
+        return next((each for each in reversed(self.overrides) if each[: len(path)] == path), path)
+
     def finding(
         self, rule: str, path: DataPath, message: str, hint: str, *, of_key: bool = False
     ) -> Finding:
@@ -315,12 +320,14 @@ class Document:
         return start
 
     @contextmanager
-    def locating(self) -> Iterator[None]:
-        """Adds lines to findings about fields that are written in the document."""
+    def locating(self, path: str = "") -> Iterator[None]:
+        """Adds lines to findings about fields that are written in the document; those that name no
+        field are about `path`."""
         try:
             yield
         except UserError as error:
-            raise error.with_findings(map(self._located, error.findings)) from None
+            found = (replace(each, path=each.path or path) for each in error.findings)
+            raise error.with_findings(map(self._located, found)) from None
 
     def _located(self, finding: Finding) -> Finding:
         if finding.location is not None or not finding.path:

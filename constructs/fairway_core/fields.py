@@ -11,11 +11,13 @@ from pydantic import (
     AfterValidator,
     BeforeValidator,
     Field,
+    GetCoreSchemaHandler,
     PlainSerializer,
     SerializationInfo,
     ValidationInfo,
     WithJsonSchema,
 )
+from pydantic_core import PydanticKnownError, core_schema
 
 from fairway_core.documents import BY_HAND, FieldError, written_as
 from fairway_core.light_fields import LONGEST, SPAN_PATTERN, UNITS, seconds_of
@@ -23,6 +25,25 @@ from fairway_core.light_fields import LONGEST, SPAN_PATTERN, UNITS, seconds_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+
+class _NoEqual:
+    """Refuses `true` and 1.0 where a Literal has 1: Python says that they are equal."""
+
+    def __get_pydantic_core_schema__(
+        self, source: object, handler: GetCoreSchemaHandler
+    ) -> core_schema.CoreSchema:
+        inner = handler(source)
+
+        def check(value: object) -> object:
+            if isinstance(value, bool | float):
+                choices = " or ".join(map(repr, inner["expected"]))
+                raise PydanticKnownError("literal_error", {"expected": choices})
+            return value
+
+        return core_schema.no_info_before_validator_function(check, inner)
+
+
+NO_EQUAL = _NoEqual()
 
 _SPAN = {"type": "string", "pattern": f"^{SPAN_PATTERN}$", "examples": ["25s", "12h"]}
 _DAYS = {**_SPAN, "examples": ["14d", "90d"]}

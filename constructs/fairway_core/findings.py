@@ -72,8 +72,9 @@ class Finding:
     location: Location | None = None
 
     def __post_init__(self) -> None:
-        """Removes quoted secrets from the message, wherever it is shown."""
-        object.__setattr__(self, "message", _QUOTED.sub(_without_secret, self.message))
+        """Removes quoted secrets from the message, and line breaks from quoted values, wherever it
+        is shown."""
+        object.__setattr__(self, "message", _QUOTED.sub(_harmless, self.message))
 
     @property
     def position(self) -> tuple[int, int]:
@@ -165,8 +166,8 @@ def _tells_secret(text: str) -> bool:
     return tells_secret(text) or bool(secrets_in(text, tokens=True))
 
 
-def _without_secret(quoted: re.Match[str]) -> str:
-    return f"`{_NOT_SHOWN}`" if _tells_secret(quoted[1]) else quoted[0]
+def _harmless(quoted: re.Match[str]) -> str:
+    return f"`{_NOT_SHOWN}`" if _tells_secret(quoted[1]) else quoted[0].replace("\n", "\\n")
 
 
 def excerpt(location: Location) -> list[str]:

@@ -224,7 +224,8 @@ def check_name(kind: str, name: str, suffix_length: int = 0) -> None:
         raise UserError.of(
             "name-too-long" if length > rule.longest else "name-too-short",
             f"the name `{name}` of a {noun} has {counted(length, 'character')}",
-            f"Azure takes {rule.shortest} to {rule.longest}: choose another `name:`",
+            f"Azure takes {rule.shortest} to {rule.longest}: choose a "
+            f"{'shorter' if length > rule.longest else 'longer'} one",
         )
     if not rule.accepts(name):
         message = f"`{name}` is not a valid name for a {noun}"

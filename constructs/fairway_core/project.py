@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, Literal
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Discriminator, Field, Tag, field_validator
 
@@ -17,6 +19,10 @@ _URL = re.compile(r"(https://[a-z0-9.-]+(?::[0-9]{1,5})?)/?")
 
 class LocalTarget(Model):
     """The target of this machine: for each mount that jobs name, its path here; and its price."""
+
+    FOREIGN: ClassVar[Mapping[str, str]] = MappingProxyType(
+        dict.fromkeys(("engine", "nodes"), "leave it out: `local` is always this machine")
+    )
 
     name: Literal["local"]
     mounts: dict[str, str] = Field(default_factory=dict)

@@ -87,6 +87,20 @@ def parts_of(kind: str, text: str) -> dict[str, str]:
     return match.groupdict()
 
 
+def check_id(type: str, text: str) -> None:  # noqa: A002
+    """Raises FieldError for an id of another kind than Terraform's type, if that is a kind here.
+
+    >>> check_id("azurerm_resource_group", "/subscriptions/0/x")
+    Traceback (most recent call last):
+    ...
+    fairway_core.light_fields.FieldError: `/subscriptions/0/x` is not the id of a resource group
+    """
+    words = type.removeprefix("azurerm_").replace("_", " ")
+    for kind in _KINDS:
+        if kind.lower() == words:
+            parts_of(kind, text)
+
+
 def network_of(subnet_id: str) -> str:
     """Returns the id of the virtual network that contains a subnet."""
     return subnet_id.partition("/subnets/")[0]

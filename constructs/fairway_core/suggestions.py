@@ -12,17 +12,20 @@ _NEAR_ENOUGH = 65
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
-    """Returns the known word most similar to `word`, or None if none is near.
+    """Returns the known word most similar to `word`, or None if none is near; one that begins with
+    it is nearer than others.
 
     >>> nearest("comand", ["command", "name"])
     'command'
     """
     from rapidfuzz import fuzz, process, utils
 
-    found = process.extractOne(
-        word, list(known), scorer=fuzz.ratio, processor=utils.default_process
-    )
-    return str(found[0]) if found and found[1] >= _NEAR_ENOUGH else None
+    words = list(known)
+    for among in ([each for each in words if each.startswith(word)], words):
+        found = process.extractOne(word, among, scorer=fuzz.ratio, processor=utils.default_process)
+        if found and found[1] >= _NEAR_ENOUGH:
+            return str(found[0])
+    return None
 
 
 def did_you_mean(word: str, known: Iterable[str], most: int = 12) -> str:
@@ -31,7 +34,7 @@ def did_you_mean(word: str, known: Iterable[str], most: int = 12) -> str:
     >>> did_you_mean("openmp", ["openmpi", "torchrun"])
     'did you mean `openmpi`?'
     """
-    words = sorted(set(known))
+    words = sorted(set(known) - {word})
     near = nearest(word, words)
     if near is not None:
         return f"did you mean `{near}`?"

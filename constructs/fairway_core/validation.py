@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from fairway_agent.quick import dataclass
 from fairway_core.annotations import annotations_at, fields_at, value_hint
-from fairway_core.findings import Finding, Location, UserError
+from fairway_core.findings import Finding, Location, UserError, counted
 from fairway_core.suggestions import did_you_mean, nearest
 
 if TYPE_CHECKING:
@@ -20,6 +20,17 @@ if TYPE_CHECKING:
 # The types of errors that list the allowed values.
 _OF_CHOICES = ("literal_error", "enum", "union_tag_invalid")
 
+_OF_LENGTHS = ("too_short", "too_long")
+_BOUNDS = {
+    "greater_than_equal": ("a number of at least", "ge"),
+    "greater_than": ("a number above", "gt"),
+    "less_than_equal": ("a number of at most", "le"),
+    "less_than": ("a number below", "lt"),
+    "string_too_short": ("text with a length of at least", "min_length"),
+    "string_too_long": ("text with a length of at most", "max_length"),
+    "too_short": ("at least", "min_length"),
+    "too_long": ("at most", "max_length"),
+}
 _EXPECTED = {
     "string": "text",
     "int": "a whole number",
@@ -171,7 +182,9 @@ def _finding(
             location = location.hidden
         message = f"`{dotted}`: {cause}" if dotted else str(cause)
         return Finding("bad-value", message, getattr(cause, "hint", ""), dotted, location=location)
-    return _type_finding(path, errors, document, location, annotations_at(model, path))
+    return _type_finding(
+        path, errors, document, location, annotations_at(model, path, document.data)
+    )
 
 
 def _foreign(path: DataPath, model: type[BaseModel]) -> str:
@@ -199,10 +212,8 @@ def _type_finding(
     one_of = "one of " + ", ".join(f"`{choice}`" for choice in dict.fromkeys(choices))
     kinds = zip(errors, chosen, strict=True)
     expected = list(dict.fromkeys(one_of if one else _expected(each) for each, one in kinds))
-    value = first["input"]
-    if first["type"] == "union_tag_invalid":
-        value = first["ctx"]["tag"]
-    hint = ""
+    value = first["ctx"]["tag"] if first["type"] == "union_tag_invalid" else first["input"]
+    hint, found = "", describe(value)
     if value is None:
         hint = "give it a value or remove the key"
     elif first["type"] == "string_type" and not isinstance(value, Mapping | list):
@@ -212,10 +223,12 @@ def _type_finding(
         hint = f"did you mean `{near}`?" if near else ""
         if near == value:  # the choice is not text
             hint = f"write it without quotes: {near}"
-    else:
-        key = next((step for step in reversed(path) if isinstance(step, str)), "")
-        hint = value_hint(key, value, expected, types) if path and key == path[-1] else ""
-    message = f"{label}expected {' or '.join(expected)}, found {describe(value)}"
+    elif first["type"] in _OF_LENGTHS:
+        most, found = first["ctx"].get("max_length"), first["ctx"]["actual_length"]
+        hint = "add one, or remove the key" if most is None else f"remove {found - most}"
+    elif path:
+        hint = value_hint(path[-1], value, expected, types)
+    message = f"{label}expected {' or '.join(expected)}, found {found}"
     return Finding("wrong-type", message, hint, dotted, location=location)
 
 
@@ -227,25 +240,15 @@ def _expected(details: ErrorDetails) -> str:
     for stem, words in _EXPECTED.items():
         if kind in (f"{stem}_type", f"{stem}_parsing", stem):
             return words
-    bounds = {
-        "greater_than_equal": ("a number of at least", "ge"),
-        "greater_than": ("a number above", "gt"),
-        "less_than_equal": ("a number of at most", "le"),
-        "less_than": ("a number below", "lt"),
-        "string_too_short": ("text with a length of at least", "min_length"),
-        "string_too_long": ("text with a length of at most", "max_length"),
-        "too_short": ("a length of at least", "min_length"),
-        "too_long": ("a length of at most", "max_length"),
-    }
-    if kind in bounds:
-        words, key = bounds[kind]
+    if kind in _BOUNDS:
+        words, key = _BOUNDS[kind]
         bound = ctx[key]
+        if kind in _OF_LENGTHS:
+            return f"{words} {counted(bound, 'item')}"
         whole = isinstance(bound, float) and bound.is_integer()
         return f"{words} {int(bound) if whole else bound}"
     if kind == "int_from_float":
         return "a whole number"
-    if kind == "string_pattern_mismatch":
-        return f"text that matches `{ctx['pattern']}`"
     said = details["msg"].removeprefix("Input should be ")
     return said[:1].lower() + said[1:]
 

@@ -129,11 +129,11 @@ def make_storable(written: Path) -> list[str]:
 def _storable(name: str) -> str:
     """Returns the name with each byte that blob names forbid percent-encoded, and shortened if that
     makes it too long."""
-    # Control characters, surrogates (which represent bytes that are not UTF-8), and private or
-    # unassigned code points.
+    # Control characters, surrogates (which represent bytes that are not UTF-8), private or
+    # unassigned code points, and a backslash, which becomes `/`.
     written = "".join(
         "".join(f"%{byte:02X}" for byte in os.fsencode(each))
-        if unicodedata.category(each) in ("Cc", "Cs", "Co", "Cn")
+        if unicodedata.category(each) in ("Cc", "Cs", "Co", "Cn") or each == "\\"
         else each
         for each in name
     )
@@ -171,7 +171,11 @@ def lay_out(tasks: Path, to: Path) -> None:
 
 
 def _chosen(written: Path, output: Output) -> Iterator[Path]:
-    for file in _matching(written, output.patterns):
+    found = _matching(written, output.patterns)
+    folders = {parent for file in found for parent in file.parents}
+    for file in found:
+        if file in folders:
+            continue  # a link to a folder, of which files are kept under its name
         path = file.relative_to(written).as_posix()
         if not any(fnmatch(path, each) or fnmatch(file.name, each) for each in output.exclude):
             yield file

@@ -26,9 +26,11 @@ _IN_ITS_PLACE = Path("/etc/fairway/tokens")
 _INSTANCE_API = "2021-02-01"
 _TOKEN_API = "2018-02-01"  # noqa: S105 - a version
 _EVENTS_API = "2020-07-01"
-# Answers for tokens while the service is updated, for about a minute. Source: Microsoft Learn, "How
-# to use managed identities on an Azure VM to acquire an access token", Retry guidance.
+# Answers for tokens while the service is updated, for up to 70 seconds: the pauses of as many tries
+# take longer. Source: Microsoft Learn, "How to use managed identities on an Azure VM to acquire an
+# access token", Retry guidance.
 _UPDATED = frozenset({404, 410})
+_UPDATE_TRIES = 9
 # Seconds before its end from which a token is renewed: enough for a request and its retries.
 _MARGIN = 300.0
 # The first request can take two minutes, because Azure then starts the service.
@@ -73,11 +75,20 @@ class Metadata:
 
     def token(self, resource: str) -> tuple[str, float]:
         """Returns a token of the machine's managed identity for a resource, for example
-        "https://vault.azure.net", cached for as long as it lasts, and the time of its end."""
+        "https://vault.azure.net", cached for as long as it lasts, and the time of its end. Raises
+        Failure if there is none, whose status is never 404."""
         token, until = self._kept.get(resource, ("", 0.0))
         if time.time() > until - _MARGIN:
             query = {"api-version": _TOKEN_API, "resource": resource, **self.identity}
-            body = self._ask("identity/oauth2/token", query, passing=_UPDATED)
+            try:
+                body = self._ask(
+                    "identity/oauth2/token", query, tries=_UPDATE_TRIES, passing=_UPDATED
+                )
+            except Failure as failure:
+                if failure.status not in _UPDATED:
+                    raise
+                # Else it would pass for the answer of the service that the token is for.
+                raise Failure(0, failure.code, f"no token: {failure.message}") from None
             with _understood("a token"):
                 token, until = str(body["access_token"]), float(body["expires_on"])
             self._kept[resource] = token, until

@@ -31,6 +31,8 @@ def ended(program: Callable[[], object]) -> None:
     except UserError as error:
         _end(error.exit_code, *map(format_finding, error.findings))
     except KeyboardInterrupt:
+        # Node.js got the signal too, so that jsii fails to stop it.
+        sys.unraisablehook = lambda _: None
         _end(130)
     except BrokenPipeError as error:
         _end_unread(error)

@@ -158,7 +158,7 @@ class Commands(TyperGroup):
         name, found, rest = super().resolve_command(ctx, args)
         if name is not None:
             found = self.imported(name)
-        if ctx.params.get("server"):
+        if ctx.params.get("server") is not None:
             from fairway_cli.commands.arguments import choose_server
 
             is_typed = ctx.get_parameter_source("server").name == "COMMANDLINE"

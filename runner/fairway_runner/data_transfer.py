@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
@@ -15,7 +16,6 @@ from typing import TYPE_CHECKING, TypeVar
 
 from fairway_agent.outputs import draft_of
 from fairway_core.findings import Finding, Severity, UserError
-from fairway_core.yaml_text import unfit_character
 from fairway_runner.jobs.project_files import left_out, walk
 from fairway_runner.quantities import few
 from fairway_runner.runs.records import writing
@@ -116,6 +116,11 @@ def files_below(source: Path) -> tuple[dict[str, Path], list[Finding]]:
     return files, warnings
 
 
+# Control characters, which no list of blobs can hold, a backslash, which becomes `/`, and what is
+# not UTF-8, or not a character.
+_ODD = re.compile("[\x00-\x1f\x7f-\x9f\\\\\ud800-\udfff\ufffe\uffff]")
+
+
 class Upload:
     """Upload of files to a container; each object is run once."""
 
@@ -127,9 +132,10 @@ class Upload:
         if source.is_file() and at.path and not at.path.endswith("/"):
             self._names = {at.path: source}
         for name, file in self._names.items():
-            if unfit_character(name):
-                message = f"{file}: its name is not UTF-8, as names in storage must be"
-                raise UserError.of("odd-name", message, "rename the file, or leave it out")
+            if odd := _ODD.search(name):
+                message = f"{file}: storage takes no name with U+{ord(odd[0]):04X}"
+                hint = "it takes UTF-8 without control characters and `\\`: rename the file"
+                raise UserError.of("odd-name", message, hint)
         beginning = os.path.commonprefix(list(self._names))  # noqa: RUF071 - names are no paths
         there = {blob.name: blob for blob in storage.blobs(at.container, beginning)}
         self._new = {
@@ -240,11 +246,13 @@ class Download:
         self._files: dict[Path, BlobProperties] = {}
         for blob in storage.blobs(at.container, at.path):
             name = str(blob.name)
-            if name == at.path:
+            if name == at.path and not name.endswith("/"):
                 self._files[folder / PurePosixPath(name).name] = blob
             elif not at.path or at.path.endswith("/") or name.startswith(f"{at.path}/"):
-                inside = PurePosixPath(name[len(at.path) :].lstrip("/"))
-                if inside.is_absolute() or ".." in inside.parts or not inside.parts:
+                rest = name[len(at.path) :]
+                rest = rest if at.path.endswith("/") else rest.removeprefix("/")
+                inside = PurePosixPath(rest)
+                if inside.is_absolute() or ".." in inside.parts or str(inside) != rest:
                     message = f"the blob `{name}` cannot be a file here"
                     hint = "rename it in storage, or copy another path"
                     raise UserError.of("bad-blob-name", message, hint)

@@ -20,6 +20,9 @@ def write_output(file: Path, text: str) -> Path:
     if file.is_dir():  # `.` has no name to derive a draft's from
         hint = f"name a file in it, for example {file / 'result'}"
         raise UserError.of("unwritable-file", f"{file} is a directory", hint)
+    if str(file) == "-":
+        message = "`-` is not a file to write to"
+        raise UserError.of("unwritable-file", message, "standard output is /dev/stdout")
     try:
         is_open = str(file).startswith(_OPEN)
         # A draft would replace the device itself, or the file that a shell has opened to append to.

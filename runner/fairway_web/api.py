@@ -162,6 +162,7 @@ def api(site: Site | None, handlers: Mapping[Any, Handler]) -> FastAPI:
         redoc_url=None,
         openapi_url=None,
         servers=[{"url": "/api/v1"}],
+        redirect_slashes=False,
         exception_handlers={**handlers},
     )
     app.state.site = site
@@ -323,8 +324,8 @@ async def list_outputs(
         int, Query(alias="from", ge=0, le=10**15, description="how many files to skip")
     ] = 0,
 ) -> Response:
-    """the output files of the tasks, with their sizes, 1,000 at a time; a link to a folder has its
-    `link`; the header `Link` leads to the next"""
+    """the output files of the tasks whose names are UTF-8, with their sizes, 1,000 at a time; a
+    link to a folder has its `link`; the header `Link` leads to the next"""
     found, more = await reading(runs.outputs, run, start)
     answer = JSONResponse(found)
     if more:

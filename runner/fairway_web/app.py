@@ -80,7 +80,7 @@ class Guard:
 
     async def _context(self, scope: Scope) -> RequestContext:
         headers, path, sign_in = Headers(scope=scope), scope["path"], self._sign_in
-        if not sign_in.is_here(headers.get("host", ""), path):
+        if not sign_in.is_here(headers.get("host", "").lower(), path):
             raise Refused(421, "wrong-host", "this server has another name")
         if not sign_in.is_wanted(scope, headers):
             raise Refused(403, "foreign-page", "a page of another site asked for this")
@@ -171,6 +171,8 @@ def application(store: RunStore, sign_in: SignIn, follower: Follower | None = No
         exception_handlers=_HANDLERS,
     )
     app.state.site = site
+    # Behind a proxy, which alone speaks TLS, a redirect would lead to http://.
+    app.router.redirect_slashes = False
     return Guard(app, sign_in)
 
 

@@ -144,7 +144,7 @@ class BehindProxy:
         if path in OPEN_PATHS and not _NEAR.isdisjoint((host, host.rpartition(":")[0])):
             return True
         own = urlsplit(self.url).netloc
-        return host.lower() in (own, f"{own}:443")
+        return host in (own, f"{own}:443")
 
     def is_wanted(self, scope: Scope, headers: Headers) -> bool:
         """Returns True for our own pages, and for a link to a page, as after a sign-in."""

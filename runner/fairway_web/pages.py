@@ -84,18 +84,18 @@ async def list_page(request: Request) -> Response:
     """Renders the runs; with `fragment` only the part that changes while somebody looks."""
     site, asked = site_of(request), request.query_params
     site.refresher.watch()
-    query = {name: value for name, value in asked.items() if name != "fragment"}
-    found = await reading(runs.page_of, site.runs, RunQuery.of(QueryParams(query)))
-    given = {name: value for name, value in query.items() if value}
+    given = [(name, text) for name, text in asked.multi_items() if text and name != "fragment"]
+    query = QueryParams(given)
+    found = await reading(runs.page_of, site.runs, RunQuery.of(query))
     followed = site.follower.findings if site.follower is not None else ()
     return (fragment if asked.get("fragment") else page)(
         "runs.html.j2",
         title="Runs",
         page=found,
-        query=given,
+        query=query,
         states=runs.STATES,
         findings=[*site.refresher.findings, *followed, *found.findings],
-        here="/?" + urlencode({**given, "fragment": "1"}),
+        here="/?" + urlencode([*given, ("fragment", "1")]),
     )
 
 

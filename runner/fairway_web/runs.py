@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -18,8 +17,10 @@ from pydantic import BaseModel, Field, ValidationError
 from fairway_agent.quick import dataclass
 from fairway_agent.spec import LAST
 from fairway_core.findings import Finding, UserError, finding_facts
+from fairway_core.yaml_text import unfit_character
 from fairway_runner.quantities import iso, moment
 from fairway_runner.runs.folder import begun_steps, chosen_task
+from fairway_runner.runs.kept import kept, leads_out
 from fairway_runner.runs.outputs import empty_outputs
 from fairway_runner.runs.query import Column, Wanted, listed, select
 from fairway_runner.runs.records import damaged, read_json, read_specs
@@ -55,7 +56,9 @@ class Runs(RunStore):
         is_name = text and "/" not in text and not text.startswith(".")
         if is_name and (run := self._current(Run(self.folder / text))) is not None:
             return run
-        raise UserError.of("unknown-run", f"there is no run `{text}`", "list them: fairway list")
+        raise UserError.of(
+            "unknown-run", f"there is no run `{text[:80]}`", "list them: fairway list"
+        )
 
     def find_prefix(self, text: str, *, going: bool = False) -> Run:
         """Returns the run with that ID, or the only one whose ID begins so; see `RunStore.find`."""
@@ -201,36 +204,33 @@ def script(run: Run, task: str) -> str:
 
 def outputs(run: Run, start: int = 0) -> tuple[list[dict[str, Any]], bool]:
     """Returns kept files by task and path, with their sizes in bytes, and links to folders with
-    their relative targets: MOST_OUTPUTS of them from an index on, and True if there are more."""
+    their relative targets: MOST_OUTPUTS of them from an index on, and True if there are more.
+    Names that are not UTF-8 are left out."""
     found = list(islice(_output_files(run), start, start + MOST_OUTPUTS + 1))
     return found[:MOST_OUTPUTS], len(found) > MOST_OUTPUTS
 
 
 def _output_files(run: Run) -> Iterator[dict[str, Any]]:
     for index in range(run.record.tasks):
-        base, task = (run.task_folder(index) / "outputs").resolve(), run.task_name(index)
-        for parent, folders, names in os.walk(base):
-            folders.sort()
-            for path in (Path(parent, name) for name in sorted([*names, *folders])):
-                # A link to another output file is listed; a link to the outside is not.
-                leads_to, is_link = Path(os.path.realpath(path)), path.is_symlink()
-                found = {"path": f"{task}/{path.relative_to(base).as_posix()}"}
-                if is_link and not leads_to.is_relative_to(base):
-                    continue
-                if path.is_file():
-                    yield {**found, "size": path.stat().st_size}
-                elif is_link:
-                    yield {**found, "size": 0, "link": os.path.relpath(leads_to, parent)}
+        base, task = run.task_folder(index) / "outputs", run.task_name(index)
+        for each in kept(base, base):
+            found = {"path": f"{task}/{each.path.relative_to(base).as_posix()}"}
+            if unfit_character(found["path"] + each.link):
+                continue  # no name in JSON, or in an address
+            if each.link:
+                yield {**found, "size": 0, "link": each.link}
+            elif each.is_fit:
+                yield {**found, "size": each.path.stat().st_size}
 
 
 def output(run: Run, path: str) -> Path:
     """Returns the file at TASK/OUTPUT/…. Raises UserError if it is no output of the run."""
     task, *parts = PurePosixPath(path).parts or ("",)
     if parts and ".." not in parts:
-        base = (run.task_folder(chosen_task(run, task)) / "outputs").resolve()
+        base = run.task_folder(chosen_task(run, task)) / "outputs"
         with suppress(OSError, ValueError):  # not a possible file name
             file = base.joinpath(*parts).resolve()
-            if file.is_relative_to(base) and file.is_file():
+            if file.is_file() and not leads_out(file, base):
                 return file
     message, hint = f"{run.id} has no output `{path}`", "the run's page lists them"
     raise UserError.of("unknown-output", message, hint)

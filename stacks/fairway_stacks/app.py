@@ -21,7 +21,7 @@ from fairway_core.findings import Severity, UserError
 from fairway_stacks.adoption import adopt
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Hashable, Iterable, Mapping
 
     from fairway_core.environment import Environment
     from fairway_core.findings import Finding
@@ -207,12 +207,15 @@ def _checked(environment: Environment, files: Mapping[str, Path], warn: Warn) ->
 
     asked, counts = Asked.by(environment), {}
     found: list[Finding] = []
+    taken: dict[Hashable, str] = {}
     for name, file in files.items():
         stack = json.loads(file.read_text(encoding="utf-8"))
         counts[name] = sum(len(instances) for instances in stack["resource"].values())
         found += [
             replace(finding, message=f"{name}: {finding.path}: {finding.message}")
-            for finding in check_stack(stack, asked, ignore=environment.checks.ignore)
+            for finding in check_stack(
+                stack, asked, ignore=environment.checks.ignore, name=name, taken=taken
+            )
         ]
     _report(found, warn)
     return counts

@@ -75,10 +75,13 @@ def test_outputs_excluded_files_are_removed_unless_another_output_keeps_them(wri
     drop_excluded(written / "gone", {"model": model})
 
 
-def test_outputs_file_matched_by_two_names_is_kept_once(written: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("also", [(), ("model/again",)])
+def test_outputs_file_matched_by_two_names_is_kept_once(
+    written: Path, tmp_path: Path, also: tuple[str, ...]
+) -> None:
     """A link to the latest step gives a file a second name, for example."""
     (written / "model/again").symlink_to("deep")
-    collect(written, tmp_path, {"model": Output("model/*/d", "always")}, succeeded=True)
+    collect(written, tmp_path, {"model": Output("model/*/d", "always", also)}, succeeded=True)
     assert below(tmp_path / "model") == {"again/d"}
 
 
@@ -98,6 +101,22 @@ def test_outputs_that_match_the_same_file_each_keep_it(written: Path, tmp_path: 
     kept |= {"best/model/a.npz", "best/model/latest", "deep/model/again/d"}
     assert below(tmp_path / "kept") == kept
     assert (tmp_path / "kept/model/latest").is_symlink()
+
+
+@pytest.mark.parametrize("earlier", ["folder", "link", "file"])
+@pytest.mark.parametrize("path", ["deep", "deep/d"])
+def test_outputs_replace_what_an_earlier_attempt_kept_at_their_place(
+    written: Path, tmp_path: Path, path: str, earlier: str
+) -> None:
+    (elsewhere := tmp_path / "elsewhere").mkdir()
+    (place := tmp_path / "kept/model" / path).parent.mkdir(parents=True)
+    if earlier == "link":
+        place.symlink_to(elsewhere)
+    else:
+        place.mkdir() if earlier == "folder" else place.touch()
+    collect(written, tmp_path / "kept", {"model": Output("model/deep/d", "always")}, succeeded=True)
+    assert (tmp_path / "kept/model/deep/d").read_text() == "model/deep/d"
+    assert [*elsewhere.iterdir()] == []
 
 
 def test_outputs_file_excluded_by_one_name_is_kept_by_another(
@@ -201,7 +220,16 @@ def test_best_without_a_metric_or_with_a_wrong_pattern_is_refused(
 
 def test_output_names_that_storage_refuses_are_escaped(tmp_path: Path) -> None:
     folder = tmp_path / "m"
-    for name in ("plain", "täst/深.txt", "a\nb", "a%0Ab", "bad\udcff/in", ".\x1b[31m", "%41"):
+    for name in (
+        "plain",
+        "täst/深.txt",
+        "a\nb",
+        "a%0Ab",
+        "bad\udcff/in",
+        ".\x1b[31m",
+        "%41",
+        "b\\c",
+    ):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(name, errors="surrogateescape")
     done = make_storable(tmp_path)
@@ -218,8 +246,9 @@ def test_output_names_that_storage_refuses_are_escaped(tmp_path: Path) -> None:
         "bad%FF/in": "bad\udcff/in",
         ".%1B[31m": ".\x1b[31m",
         "%41": "%41",
+        "b%5Cc": "b\\c",
     }
-    assert len(done) == 3
+    assert len(done) == 4
     assert all(each.isprintable() for each in done)
     assert make_storable(tmp_path) == []
 

@@ -286,6 +286,7 @@ def test_imds_substitute_gives_tokens_for_blobs_and_images_and_nothing_else(
 ) -> None:
     """This server answers the jobs of users on a Slurm node."""
     server = token_server(Metadata(services.url), 0)
+    assert server.RequestHandlerClass.timeout, "none keeps a thread for good"  # type: ignore[attr-defined]
     tokens = Metadata(f"http://127.0.0.1:{server.server_port}")
     with in_thread(server):
         for resource in (VAULT, f"{VAULT}/", "https://storage.azure.com.evil.net"):

@@ -63,7 +63,13 @@ class TestBlobs:
     STAND_INS = r"""
     log() { printf '%s\n' "$*" >>"$LOG"; }
     systemctl() { log systemctl "$@"; }
-    apt-get() { log apt-get "${@:5}"; }
+    apt-get() {
+        log apt-get "${@:7}"
+        [[ $7 != update || ! -e $FOLDER/held ]] && return
+        rm "$FOLDER/held"
+        echo "E: Could not get lock /var/lib/apt/lists/lock. It is held by process 7" >&2
+        return 100
+    }
     apt-cache() { [[ -n ${LISTED:-} ]]; }
     curl() { log curl "${!#}"; }
     mountpoint() { [[ $2 != "$scratch" ]] && [[ -n ${APPEARS:-} ]]; }
@@ -77,12 +83,13 @@ class TestBlobs:
     @pytest.fixture
     def run(self, tmp_path: Path) -> Callable[..., tuple[int, list[str]]]:
         """Mounts a container and returns the exit code and the commands run."""
-        log = tmp_path / "log"
+        log, source = tmp_path / "log", tmp_path / "source"
+        source.write_text(cloud_init.script("mount_blobs.sh"))
 
         def run(options: str, **variables: str) -> tuple[int, list[str]]:
             log.write_text("")
             program = (
-                f"source {SCRIPTS / 'mount_blobs.sh'}\n{self.STAND_INS}\n"
+                f"source {shlex.quote(str(source))}\n{self.STAND_INS}\n"
                 "settings=$FOLDER/settings identity=$FOLDER/identity\n"
                 f"main acc.blob.core.windows.net/datasets /data/sets -o {options}"
             )
@@ -135,13 +142,18 @@ class TestBlobs:
         assert settings["azstorage"]["resid"] == "/subscriptions/s/nodes"
 
     def test_blobs_script_adds_missing_package_repository(
-        self, run: Callable[..., tuple[int, list[str]]]
+        self, run: Callable[..., tuple[int, list[str]]], tmp_path: Path
     ) -> None:
         assert [line.split()[0] for line in run("ro", APPEARS="1")[1]] == [
             *("apt-get", "curl", "apt-get", "apt-get", "apt-get", "systemctl", "systemctl")
         ]
         assert [line for line in run("ro", APPEARS="1", LISTED="1")[1] if "apt" in line] == [
             "apt-get update",
+            "apt-get install blobfuse2 fuse3",
+        ]
+        (tmp_path / "held").touch()  # by another apt
+        assert [line for line in run("ro", APPEARS="1", LISTED="1")[1] if "apt" in line] == [
+            *("apt-get update", "apt-get update"),
             "apt-get install blobfuse2 fuse3",
         ]
 

@@ -64,6 +64,10 @@ def test_page_script_adds_server_key_to_account_once(node: Node) -> None:
     file.unlink()
     assert node.run("open_account").returncode == 0
     assert file.read_text() == f"restrict {key}\n"
+    file.unlink()
+    file.mkdir()  # which cannot be read
+    assert node.run("open_account").returncode == 1
+    assert not list(file.iterdir())
 
 
 def test_page_script_updates_project_files_and_keeps_runs(node: Node) -> None:

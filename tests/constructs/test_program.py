@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import FrozenInstanceError, is_dataclass
 from inspect import Parameter, isclass, signature
-from ipaddress import IPv4Network
+from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,6 +19,7 @@ from tests.constructs.bindings.validator import validate
 import fairway_constructs as az
 from fairway_constructs.azurerm.provider import AzurermProvider, Features
 from fairway_constructs.azurerm.resource_group import ResourceGroup
+from fairway_constructs.azurerm.virtual_network import VirtualNetwork
 from fairway_constructs.cdk.library import App as CdktfApp
 from fairway_constructs.network_access import SubnetRef
 from fairway_constructs.slurm.configuration import node_facts
@@ -260,7 +261,7 @@ def _pool(lab: az.EnvironmentStack, account: Any, subnet: Any, **more: Any) -> a
 def test_program_grants_roles_to_people_like_identities(lab: az.EnvironmentStack) -> None:
     net = _network(lab, bastion=True)
     batch, storage = az.BatchAccount(lab), az.Storage(lab, containers=["outputs"], network=net)
-    batch.private_endpoints(net)
+    assert batch.private_endpoints(net) == batch.private_endpoints(net)
     box = az.Cluster(lab, "box", size=A100, network=net)
     team = az.People(lab, "team", object_id=TEAM)
     guest = az.People(lab, "guest", object_id=TEAM.replace("1", "6"), principal_type="User")
@@ -268,8 +269,12 @@ def test_program_grants_roles_to_people_like_identities(lab: az.EnvironmentStack
     az.place_in_group(beside, environment="other", location="westeurope", zone=2, ssh_keys=[KEY])
     other = az.Cluster(beside, "box", size=A100, network=net)
     assert net.bastion is not None
-    net.bastion.grant_connect(team, [box, other])
-    storage.grant_read(team)
+    for nodes in ([box], [other]):
+        net.bastion.grant_connect(team, nodes)
+        storage.grant_read(team)
+    finding = refused(lambda: storage.grant_read_write(team), "is the role `Storage Blob Data R")
+    assert finding.id == "role-taken"
+    refused(lambda: team.grant("outputs", "Reader", on="/x", reason=""), "on another")
     batch.grant_submit(team)
     batch.grant_read(guest)
     roles = _written(lab)["resource"]["azurerm_role_assignment"].values()
@@ -651,6 +656,13 @@ MISTAKES: list[tuple[Any, str]] = [
         "[bad-subnet] … `bastion` has it",
     ),
     (lambda s: az.Network(s, address_space="10.0.0.0/24"), "cannot be cut into"),
+    (lambda s: az.Network(s, address_space="8.8.0.0/16"), "a public range"),
+    (
+        lambda s: az.Network(
+            s, address_space=SPACE, egress=az.Firewall(next_hop=IPv4Address("10.40.0.4"))
+        ),
+        "the network's own range",
+    ),
     (
         lambda s: az.Network(s, address_space=SPACE, pods=IPv4Network("10.0.0.0/8")),
         f"pods [ … overlaps the network's {SPACE}",
@@ -793,8 +805,8 @@ def test_program_stacks_with_duplicate_id_are_refused(lab: az.EnvironmentStack) 
 @pytest.mark.parametrize(
     ("more", "subscriptions", "taken"),
     [
-        ({}, 1, "resource_group key_vault storage_account"),
-        ({"role": "b"}, 1, "key_vault storage_account"),
+        ({}, 1, "key_vault resource_group storage_account user_assigned_identity"),
+        ({"role": "b"}, 1, "key_vault storage_account user_assigned_identity"),
         ({}, 2, "storage_account"),
         ({"role": "b", "ignore_checks": ["name-taken"]}, 1, ""),
     ],
@@ -809,24 +821,55 @@ def test_program_stacks_with_duplicate_azure_names_are_refused(
         stack.node.find_child("azurerm").add_override("subscription_id", subscription)
         az.Vault(stack, **own)
         az.Storage(stack, containers=["outputs"], account="contosodata", **own)
+        # Each in a new group, and both in an existing one.
+        shared = az.Construct(stack, "shared")
+        group = f"/subscriptions/{TEAM}/resourceGroups/shared"
+        az.place_in_group(shared, environment="lab", location="westeurope", existing=group)
+        for scope in (stack, shared):
+            az.Identity(scope, "own")
         # Only Terraform knows whether these names differ.
         az.Registry(stack, **own).registry.name = "lab${random_pet.own.id}"
     if not taken:
         app.synth()
         return
-    with pytest.raises(UserError, match="`lab` has one of the name") as caught:
+    with pytest.raises(UserError, match="lab/azurerm_") as caught:
         app.synth()
-    found = {each.path.partition(".")[0] for each in caught.value.findings}
-    assert found == {f"azurerm_{each}" for each in taken.split()}
+    found = sorted(each.path.partition(".")[0] for each in caught.value.findings)
+    assert found == [f"azurerm_{each}" for each in taken.split()]
+    assert {each.id for each in caught.value.findings} == {"name-taken"}
 
 
-def test_program_misspelled_resource_argument_is_refused(lab: az.EnvironmentStack) -> None:
+@pytest.mark.parametrize(
+    ("name", "value", "rule", "hint"),
+    [
+        ("dns_server", ["10.40.0.4"], "no-argument", "did you mean `dns_servers`?"),
+        ("ddos", {"a": 1}, "no-argument", "for an attribute of your own write `_ddos`"),
+        ("dns_servers", "10.40.0.4", "wrong-argument", 'write a list: ["…"]'),
+        ("location", 5, "wrong-argument", 'write "5"'),
+        ("tags", {"a": 5}, "wrong-argument", "write a Mapping[str, str]"),
+        ("private_endpoint_vnet_policies", True, "wrong-argument", 'write "True"'),
+    ],
+)
+def test_program_wrong_resource_argument_is_refused(
+    lab: az.EnvironmentStack, name: str, value: object, rule: str, hint: str
+) -> None:
     vnet = az.Network(lab, address_space=SPACE).virtual_network
-    with pytest.raises(UserError, match="has no argument `dns_server`") as caught:
-        vnet.dns_server = ["10.40.0.4"]  # type: ignore[attr-defined]
-    assert caught.value.findings[0].hint == "did you mean `dns_servers`?"
-    vnet.remark = "of the program's own"  # type: ignore[attr-defined]
-    assert vnet.given("remark") is None
+    finding = refused(lambda: setattr(vnet, name, value), f"`{name}`")
+    assert (finding.id, finding.hint) == (rule, hint)
+    if rule == "wrong-argument":
+        refused(lambda: vnet.set_argument(name, value), f"`{name}`")
+        given = {"name": "a", "resource_group_name": "a", "location": "westeurope", name: value}
+        refused(lambda: VirtualNetwork(lab, "own", **given), f"`{name}`")
+
+
+def test_program_resource_accepts_references_and_attributes_of_its_own(
+    lab: az.EnvironmentStack,
+) -> None:
+    vnet = az.Network(lab, address_space=SPACE).virtual_network
+    vnet.dns_servers = "${var.servers}"  # type: ignore[assignment]
+    vnet.flow_timeout_in_minutes = "${var.minutes}"  # type: ignore[assignment]
+    vnet._remark = "of the program's own"  # type: ignore[attr-defined]
+    assert (vnet.given("dns_servers"), vnet.given("_remark")) == ("${var.servers}", None)
 
 
 def test_program_resource_subclass_may_set_attributes_before_init(

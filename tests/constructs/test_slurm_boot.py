@@ -111,6 +111,7 @@ def test_slurm_scheduler_cloud_config_is_valid(
     text = _scheduler(Slurm(accounting=accounting))
     check_cloud_config(text)
     assert ("mariadb" in text.partition("write_files")[0]) is accounting
+    assert "/var/log/slurm/fairway.log {" in text, "it is rotated"
 
 
 def test_slurm_login_node_cloud_config_is_valid_without_daemons(

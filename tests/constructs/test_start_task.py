@@ -125,7 +125,7 @@ def test_start_task_runs_the_steps_of_cloud_init_in_the_same_order(
     status, done = run(_config(gpu_metrics=True))
     assert status == 0
     assert done == [
-        "apt-get DPkg::Lock::Timeout=600 update",
+        "apt-get Acquire::Retries=5 update",
         "apt-get nfs-common xfsprogs",  # mdadm is installed already
         "systemctl daemon-reexec",
         "systemctl try-restart systemd-logind.service",

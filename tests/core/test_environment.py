@@ -9,7 +9,6 @@ import pytest
 from environment_files import KEY, fault, load
 from programs import finished
 
-from fairway_core.environment import load_environment
 from fairway_core.environment.addresses import subnet_plan
 from fairway_core.findings import UserError, format_finding
 
@@ -43,21 +42,6 @@ def test_environment_smallest_file_has_defaults(tmp_path: Path, home: Path) -> N
     assert environment.clusters["box"].chosen_image.alias == "ubuntu-hpc-2404"
 
 
-def test_environment_demo_loads_without_ssh_key(repository: Path, tmp_path: Path) -> None:
-    demo = load_environment(repository / "stacks/environments/demo.yaml", home=tmp_path)
-    assert demo.name == "demo"
-    assert not demo.protect
-    assert demo.clusters["pair"].nodes == 2
-    assert demo.filesystems["data"].throughput_mbps == 1984
-
-
-def test_environment_override_replaces_value_of_the_file(tmp_path: Path, home: Path) -> None:
-    file = tmp_path / "lab.yaml"
-    file.write_text(SMALLEST)
-    environment = load_environment(file, overrides=["zone=2"], home=home)
-    assert environment.zone == 2
-
-
 def test_environment_reports_every_faulty_cluster_at_once(tmp_path: Path, home: Path) -> None:
     text = (
         SMALLEST
@@ -86,20 +70,6 @@ def test_environment_refuses_cluster_name_that_azure_names_cannot_contain(
     finding = fault(tmp_path, SMALLEST.replace("box:", f"{name}:"), home=home)
     assert finding.path == f"clusters.{name}"
     assert "part of an Azure name" in finding.message
-
-
-def test_environment_refuses_more_nodes_than_addresses_of_subnet(
-    tmp_path: Path, home: Path
-) -> None:
-    many = "".join(
-        f"  c{i}: {{engine: ssh, size: Standard_HB176rs_v4, nodes: 100, mounts: [data]}}\n"
-        for i in range(11)
-    )
-    text = SMALLEST + many + "filesystems: {data: {kind: nfs_server, path: /data}}\n"
-    text += "network: {address_space: 10.0.0.0/21}\n"
-    finding = fault(tmp_path, text, home=home)
-    assert finding.path == "network.address_space"
-    assert "1101 nodes do not fit in the 1019 addresses of 10.0.0.0/22" in finding.message
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from fairway_core.environment.batch import pool_image
 from fairway_core.environment.node_rules import check_image
 from fairway_core.findings import Finding, Severity
 
-A100, H100, CPU = "Standard_ND96asr_v4", "Standard_ND96isr_H100_v5", "Standard_D16s_v6"
+A100, CPU = "Standard_ND96asr_v4", "Standard_D16s_v6"
 PRINCIPAL = "00000000-0000-0000-0000-000000000001"
 
 

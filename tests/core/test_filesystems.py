@@ -47,8 +47,8 @@ def _filesystem(**values: Any) -> Any:
 
 
 SERVER: dict[str, Any] = {"kind": "nfs_server"}
-FAST = {"count": 16, "iops": 4000, "mbps": 1000}
 ULTRA = {"kind": "ultra", "count": 1, "iops": 40000, "mbps": 10000}
+WIDE = {"count": 8, "iops": 20000, "mbps": 1200}
 
 
 @pytest.mark.parametrize(
@@ -66,6 +66,11 @@ ULTRA = {"kind": "ultra", "count": 1, "iops": 40000, "mbps": 10000}
             },
             *(992, "the disk limit of its VM size"),
         ),
+        # Sizes of several generations.
+        ({**SERVER, "size": "Standard_D32s_v7", "disks": WIDE}, 2160, "the disk limit"),
+        ({**SERVER, "size": "Standard_D32as_v6", "disks": WIDE}, 1440, "the disk limit"),
+        ({**SERVER, "size": "Standard_E32bs_v5", "disks": WIDE}, 2000, "its network interface"),
+        ({**SERVER, "size": "Standard_L32s_v4", "disks": WIDE}, 1984, "the disk limit"),
         # 100 + 0.04 and 0.06 MiB/s per GiB, each rounded up: 203 and 10,340 MiB/s.
         ({"kind": "azure_files", "gib": 1024}, 212, "its size"),
         ({"kind": "azure_files", "gib": 102400}, 10842, "its size"),

@@ -1,4 +1,4 @@
-"""Findings as the user who caused them sees them."""
+"""Findings as the user who caused them sees them, and suggestions for misspelt words."""
 
 import pytest
 
@@ -9,6 +9,7 @@ from fairway_core.findings import (
     finding_facts,
     format_finding,
 )
+from fairway_core.suggestions import did_you_mean, nearest
 
 
 def test_finding_without_location_is_one_line() -> None:
@@ -46,6 +47,7 @@ def test_finding_text_contains_no_control_characters(bad: str) -> None:
     text = format_finding(Finding("id", f"m{bad}", f"do{bad}", location=place))
     assert all(character.isprintable() or character == "\n" for character in text)
     assert "\ufffd" in text
+    assert Finding("id", "no run `a\nb`").message == "no run `a\\nb`"
 
 
 @pytest.mark.parametrize(
@@ -73,3 +75,37 @@ def test_user_error_carries_findings_and_exit_code() -> None:
     assert (str(error), error.exit_code) == ("one\ntwo", 2)
     error = UserError.of("c", "three", "do this\nor that", exit_code=4)
     assert (str(error), error.exit_code) == ("three\n  do this\n  or that", 4)
+
+
+WORDS = ["command", "nodes", "processes_per_node"]
+
+
+@pytest.mark.parametrize(
+    ("word", "found"),
+    [
+        ("comand", "command"),
+        ("Command", "command"),
+        ("node", "nodes"),
+        ("processes-per-node", "processes_per_node"),
+        ("zzz", None),
+        ("", None),
+        ("\x1b[31m", None),
+    ],
+)
+def test_nearest_returns_closest_word_or_none(word: str, found: str | None) -> None:
+    assert nearest(word, WORDS) == found
+
+
+def test_nearest_prefers_a_word_that_begins_with_the_given_one() -> None:
+    assert nearest("NC40", ["NC24", "NC40ads"]) == "NC40ads"
+
+
+def test_nearest_without_candidates_returns_none() -> None:
+    assert nearest("a", []) is None
+    assert did_you_mean("a", []) == ""
+
+
+def test_did_you_mean_lists_few_words_but_not_many() -> None:
+    assert did_you_mean("zzz", ["b", "a", "a"]) == "one of: a, b"
+    assert did_you_mean("a", ["a", "b"]) == "one of: b"
+    assert did_you_mean("zzz", [f"word{n}" for n in range(13)]) == ""

@@ -1,6 +1,7 @@
 """Slurm's files: their content, and the effects of health check, prolog and epilog on a node."""
 
 import os
+import stat
 import subprocess
 import sys
 from collections.abc import Callable
@@ -369,6 +370,30 @@ class TestProlog:
                 "10.0.0.7 nd-0 # fairway",
                 "10.0.0.8 nd-1 # fairway",
             ]
+
+    @pytest.mark.parametrize(
+        "plant",
+        [
+            "touch job-12",
+            "ln -s ../other job-12",
+            "mkdir job-12; touch job-12/planted; chown -R 30002 job-12",
+        ],
+    )
+    def test_prolog_replaces_what_another_user_left_as_job_scratch(
+        self, run: Callable[[str, str], None], tmp_path: Path, plant: str
+    ) -> None:
+        if os.geteuid() != 0:
+            pytest.skip("only root can be somebody else")
+        (tmp_path / "other").mkdir(mode=0o755)
+        scratch = tmp_path / "scratch"
+        subprocess.run(["sh", "-euc", plant], cwd=scratch, check=True)
+        run("prolog", self.NODES)
+        assert (scratch / "job-12").lstat().st_mode == stat.S_IFDIR | 0o700
+        assert list((scratch / "job-12").iterdir()) == []
+        assert (tmp_path / "other").stat().st_mode & 0o777 == 0o755
+        (scratch / "job-12" / "data").touch()
+        run("prolog", self.NODES)
+        assert (scratch / "job-12" / "data").exists(), "the job's own"
 
     def test_prolog_creates_job_scratch_and_epilog_removes_it(
         self, run: Callable[[str, str], None], tmp_path: Path

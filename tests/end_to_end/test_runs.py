@@ -19,25 +19,10 @@ from program import Fairway, Gate, Pipe
 from programs import executable, finished
 
 
-def held(pipe: Pipe, gate: Gate, then: str = "") -> str:
+def held(pipe: Pipe, gate: Gate) -> str:
     """Returns a command whose every rank reports that it is up, and waits until the gate opens."""
     up, go = shlex.quote(str(pipe.path)), shlex.quote(str(gate.path))
-    return f"exec 9>{up}; echo up >&9; read -r _ <{go}; {then or 'echo done'}"
-
-
-# On SIGTERM, writes a saved state and exits with the given code.
-SAVES = """
-import os, signal, sys
-def save(*_):
-    with open(sys.argv[2] + os.environ["OMPI_COMM_WORLD_RANK"], "w") as file:
-        file.write("saved")
-    sys.exit(int(sys.argv[3]))
-signal.signal(signal.SIGTERM, save)
-pipe = open(sys.argv[1], "w")
-print("up", file=pipe, flush=True)
-while True:
-    signal.pause()
-"""
+    return f"exec 9>{up}; echo up >&9; read -r _ <{go}; echo done"
 
 
 # Logs its arguments, and runs the command that follows the image.
@@ -77,30 +62,6 @@ def test_run_uses_the_container_of_its_job(
 
 class TestTheLifeOfARun:
     """A run from its submission to its end, whichever process is killed on the way."""
-
-    def test_run_is_running_when_submit_returns(
-        self, fairway: Fairway, pipe: Pipe, gate: Gate
-    ) -> None:
-        job = fairway.job(held(pipe, gate), nodes=1, processes_per_node=2)
-        submitted = fairway("submit", job, "--json")  # a process, which has exited by then
-        facts = json.loads(submitted.stdout)
-        run = facts["run_id"]
-        assert facts == {"run_id": run, "target": "local", "tasks": 1, "state": "running"}
-        pipe.lines(2)
-        assert fairway.show(run)["state"] == "running"
-        gate.open(2)
-        waited = fairway.within("wait", run)
-        assert (waited.returncode, waited.stdout) == (0, f"{run} succeeded\n")
-        shown = fairway.show(run)
-        assert shown["state"] == "succeeded"
-        assert shown["seconds"] > 0
-        [task] = shown["task_list"]
-        assert (task["state"], task["exit_code"]) == ("succeeded", 0)
-        [listed] = json.loads(fairway.within("list", "--json").stdout)
-        assert (listed["run_id"], listed["state"]) == (run, "succeeded")
-        assert fairway.within("logs", run).stdout == "done\ndone\n"
-        for command in (("list",), ("show", run[:-2])):
-            assert run in fairway(*command).stdout
 
     @pytest.mark.nightly
     def test_run_continues_when_its_terminal_is_closed(
@@ -189,51 +150,6 @@ class TestTheLifeOfARun:
         gate.open()
         assert fairway.within("wait", "same-a").returncode == 0
 
-    @pytest.mark.parametrize("code", [0, 9])
-    def test_run_that_is_cancelled_lets_its_ranks_save(
-        self, fairway: Fairway, pipe: Pipe, code: int
-    ) -> None:
-        (fairway.folder / "saves.py").write_text(SAVES)
-        saved = fairway.folder / "saved"
-        words = [sys.executable, fairway.folder / "saves.py", pipe.path, saved, code]
-        command = shlex.join(map(str, words))
-        run = fairway.submit(fairway.job(command, processes_per_node=2))
-        pipe.lines(2)
-        cancelled = fairway.within("cancel", run)
-        assert (cancelled.returncode, cancelled.stdout) == (0, f"{run} cancelled\n")
-        assert pipe.rest() == "up\nup\n"
-        assert [(fairway.folder / f"saved{rank}").read_text() for rank in (0, 1)] == ["saved"] * 2
-        shown = fairway.show(run)
-        assert (shown["state"], shown["task_list"][0]["state"]) == ("cancelled", "cancelled")
-        assert fairway.within("wait", run).returncode == 130
-        again = fairway.within("cancel", run)
-        assert (again.returncode, again.stdout) == (0, f"{run} cancelled\n")
-
-    def test_run_that_is_cancelled_ends_processes_in_other_process_groups(
-        self, fairway: Fairway, pipe: Pipe
-    ) -> None:
-        grandchild = (
-            "import os, signal, sys; os.setpgid(0, 0);"
-            "pipe = open(sys.argv[1], 'w', 1); pipe.write('up\\n');"
-            "[signal.pause() for _ in iter(int, 1)]"
-        )
-        child = shlex.join([sys.executable, "-c", grandchild, str(pipe.path)])
-        run = fairway.submit(fairway.job(f"(({child}) & {child}) & {child}"))
-        pipe.lines(3)
-        assert fairway.within("cancel", run).returncode == 0
-        assert pipe.rest() == "up\n" * 3
-
-    def test_run_that_has_finished_ends_its_leftover_processes(
-        self, fairway: Fairway, pipe: Pipe, gate: Gate
-    ) -> None:
-        stray = f"exec 9>{pipe.path}; echo up >&9; exec sleep 600"
-        job = fairway.job(f"set -m; ({stray}) >/dev/null 2>&1 & read -r _ <{gate.path}")
-        run = fairway.submit(job)
-        pipe.lines(1)
-        gate.open()
-        assert fairway.within("wait", run).returncode == 0
-        assert pipe.rest() == "up\n"
-
     @pytest.mark.parametrize("how", ["ends", "is cancelled", "is lost"])
     @pytest.mark.nightly
     def test_run_that_ends_or_is_lost_leaves_no_daemons_in_other_sessions(
@@ -263,36 +179,48 @@ class TestTheLifeOfARun:
             pipe.rest()
         assert not [stray for stray in strays if stray.exists() and how != "is lost"]
 
-    @pytest.mark.parametrize(
-        ("fault", "code"),
-        [
-            ("exit 3", 3),
-            ("kill -KILL $$", 137),
-            ("kill -SEGV $$", 139),
-            ("exec no-such-program", 127),
-        ],
-    )
-    def test_run_ends_all_ranks_with_the_exit_code_of_a_failing_one(
-        self, fairway: Fairway, pipe: Pipe, gate: Gate, fault: str, code: int
-    ) -> None:
-        """Rank 1 fails while the others wait."""
-        ready = f"if [ $OMPI_COMM_WORLD_RANK = 1 ]; then read -r _ <{gate.path};"
-        ready += f" echo 'rank 1: the last words' >&2; {fault}; fi;"
-        job = fairway.job(
-            f"exec 9>{pipe.path}; echo up >&9; {ready} exec sleep 600", processes_per_node=3
-        )
-        program = fairway.start("submit", job, "--watch")
-        pipe.lines(3)
-        gate.open()
-        out, err = program.communicate(timeout=300)
-        assert program.returncode == code, out + err
-        assert "rank 1: the last words" in out
-        assert pipe.rest() == "up\n" * 3
-        assert f"\n{out.split()[0]} failed after " in out
-
     def test_run_is_started_once_if_stdout_is_closed(self, fairway: Fairway) -> None:
         command = fairway.command("submit", fairway.job("true", template="plain"))
         closed = finished(["bash", "-c", '"$@" >&-', "bash", *command], cwd=fairway.folder)
         assert (closed.returncode, closed.stderr) == (0, "")
         [run] = json.loads(fairway.within("list", "--json").stdout)
         assert fairway.within("wait", run["run_id"]).returncode == 0
+
+
+class TestWhatReachesTheProgram:
+    """The environment, and the folders of the job and of the user."""
+
+    def test_contract_checkpoint_folder_is_new_for_each_run_unless_given(
+        self, fairway: Fairway
+    ) -> None:
+        more = (
+            'cat "$FAIRWAY_CHECKPOINT_DIR/n" 2>/dev/null; echo more >>"$FAIRWAY_CHECKPOINT_DIR/n"'
+        )
+        job = fairway.job(more)
+        assert "more" not in fairway.watch(job)
+        assert "more" not in fairway.watch(job)
+        given = ("-s", "checkpoint={directory: kept/here}")
+        assert "more" not in fairway.watch(job, *given)
+        assert "more" in fairway.watch(job, *given)
+        assert (fairway.folder / "kept" / "here" / "n").read_text() == "more\nmore\n"
+
+    def test_submit_works_without_home_and_imports_no_modules_of_the_job_folder(
+        self, fairway: Fairway
+    ) -> None:
+        for name in ("json", "socket", "signal", "fairway_runner"):
+            (fairway.folder / f"{name}.py").write_text("raise SystemExit('shadowed')")
+        command = fairway.command("submit", fairway.job("echo up"), "--watch")
+        run = finished(["env", "-u", "HOME", *command], cwd=fairway.folder)
+        assert run.returncode == 0, run.stdout + run.stderr
+        assert "up" in run.stdout
+
+    def test_submit_works_in_folders_with_spaces_and_quotes(self, fairway: Fairway) -> None:
+        job_folder = fairway.folder / 'a job\'s "folder" $HOME'
+        current = fairway.folder / "where 'I' am; *"
+        job_folder.mkdir()
+        current.mkdir()
+        (job_folder / "mine.txt").write_text("found\n")
+        job = fairway.job("cat mine.txt", processes_per_node=2)
+        job = job.rename(job_folder / "job.yaml")
+        run = fairway.ok("submit", job, "--watch", cwd=current)
+        assert run.count("found\n") == 2

@@ -18,8 +18,6 @@ from running import MakeRun, RunFairway
 from fairway_cli.ui.catalogue import node_table
 from fairway_cli.ui.progress import watch_tasks
 from fairway_runner.engines.engine import Node
-from fairway_runner.jobs import sweep_sources as sweep_files
-from fairway_runner.jobs import sweep_values
 from fairway_runner.jobs.job_file import load_job
 from fairway_runner.runs.store import RunStore
 from fairway_runner.submit import snapshot
@@ -51,39 +49,6 @@ def test_messages_for_wrong_command_lines_match_the_golden_page(
         return code, printed.replace(f"{folder}/", "").replace(str(folder), ".")
 
     pages.hold("commands", answer)
-
-
-@pytest.mark.parametrize("points", ["{grid: {x: [1, 2, 3, 4]}}", "{files: d/*}"])
-def test_sweep_of_too_many_points_is_refused(
-    here: RunFairway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, points: str
-) -> None:
-    for module in (sweep_values, sweep_files):
-        monkeypatch.setattr(module, "MOST_POINTS", 3)
-    (tmp_path / "d").mkdir()
-    for number in range(4):
-        (tmp_path / "d" / str(number)).touch()
-    swept = f"name: x\ncommand: echo\nparams: {{x: 0}}\nsweep: {{points: {points}}}\n"
-    (tmp_path / "job.yaml").write_text(swept)
-    code, _, errors = here("submit", "job.yaml", "--dry-run")
-    assert (code, "more than 3" in errors) == (2, True)
-    assert errors.startswith("job.yaml:4:")
-
-
-def test_code_with_too_many_files_and_deeply_nested_templates_are_refused(
-    here: RunFairway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    deep = "setup: echo {{ " + "(" * 400 + "1" + ")" * 400 + " }}\n"
-    (tmp_path / "job.yaml").write_text("name: x\ncommand: echo\n" + deep)
-    code, _, errors = here("submit", "job.yaml", "--dry-run")
-    assert (code, "Traceback" in errors) == (2, False)
-    assert errors.startswith("job.yaml:3:")
-    monkeypatch.setattr(snapshot, "MOST_FILES", 2)
-    (tmp_path / "job.yaml").write_text("name: x\ncommand: echo\n")
-    (tmp_path / "data").mkdir()
-    for name in "ab":
-        (tmp_path / "data" / name).write_text("1" * 99)
-    ends(here("submit", "job.yaml", "--target", "local"), 2, 'code: {path: src, exclude: ["data"]}')
-    assert list(tmp_path.glob(".fairway/runs/x-*")) == []
 
 
 @pytest.mark.parametrize(
@@ -179,17 +144,6 @@ def test_control_characters_and_markup_of_a_node_are_not_interpreted() -> None:
     assert "\x1b]" not in out
     assert "\nforged" not in out
     assert "[bold] Not responding [root@now]" in out
-
-
-def test_control_characters_in_a_damaged_target_name_are_not_printed(
-    here: RunFairway, make_run: MakeRun
-) -> None:
-    make_run("job-aaaaaa", target=EVIL)
-    code, _, err = here("show", "job")
-    assert code != 0
-    assert "damaged" in err
-    assert "\x1b" not in err
-    assert "\x07" not in err
 
 
 def test_messages_for_wrong_job_fields_match_the_golden_page(

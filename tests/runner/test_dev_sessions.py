@@ -56,6 +56,8 @@ class TestJob:
         assert (job.timeout, job.options) == (14400.0, {"idle": 1800})
         job = session_job(Wanted(_job(name="a" * 35 + "-bcde")), HERE).resolve(HERE)
         assert job.name == "dev-" + "a" * 35
+        for seconds, timeout in ((8784 * 3600.0, 31622400.0), (4444.4444, 4444.444), (1e-9, 0.001)):
+            assert session_job(Wanted(seconds=seconds), HERE).resolve(HERE).timeout == timeout
 
     def test_dev_session_job_has_the_environment_of_the_given_job_only(self) -> None:
         """Retries, sweeps, metrics and the like of the given job are dropped."""
@@ -85,14 +87,6 @@ class TestJob:
         assert (job.timeout, job.options) == (1.8, {"idle": 1, "jupyter": True})
         assert (job.retries, job.max_duration, job.after, job.metrics) == (0, None, (), {})
         assert (job.finally_, job.sweep, job.idle_gpu) == (None, None, None)
-
-    @pytest.mark.parametrize(
-        ("seconds", "timeout"), [(8784 * 3600.0, 31622400.0), (4444.4444, 4444.444), (1e-9, 0.001)]
-    )
-    def test_dev_session_job_timeout_is_the_length_of_the_session(
-        self, seconds: float, timeout: float
-    ) -> None:
-        assert session_job(Wanted(seconds=seconds), HERE).resolve(HERE).timeout == timeout
 
     def test_dev_session_job_error_names_the_job_file(self) -> None:
         finding = refused(lambda: session_job(Wanted(_job(comand="x")), HERE), "comand")

@@ -298,7 +298,9 @@ class TestHost:
         monkeypatch.setenv("HOME", str(folder))
         return folder
 
-    def test_dev_ssh_host_is_read_by_ssh(self, make_run: MakeRun, home: Path) -> None:
+    def test_dev_ssh_host_is_read_by_ssh_with_a_key_in_any_folder(
+        self, make_run: MakeRun, home: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         run = make_run("dev-a")
         host = dev_sessions.write_host(
             run, SessionAccess("me", "/data/a b"), ["python", "-m", "it's 50%"]
@@ -319,15 +321,10 @@ class TestHost:
         assert key.stat().st_mode & 0o777 == 0o600
         assert dev_sessions.server_command(run)[-2] == key.with_suffix(".pub").read_text().strip()
         assert key.read_text() not in "".join(dev_sessions.server_command(run))
-
-    def test_dev_ssh_host_key_may_be_in_any_folder(
-        self, make_run: MakeRun, home: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
         key = home / 'of "me" \\ 5%d' / "key"
         key.parent.mkdir()
         monkeypatch.setattr(dev_sessions, "_key", lambda _: key)
-        dev_sessions.write_host(make_run("dev-a"), SessionAccess("me", "/data"), ["fairway"])
-        file = home / ".ssh" / "fairway.d" / "dev-a.conf"
+        dev_sessions.write_host(run, SessionAccess("me", "/data"), ["fairway"])
         said = finished(["ssh", "-G", "-F", file, "dev-a"], check=True).stdout
         # ssh replaces tokens such as %d after this.
         assert f"identityfile {key}\n".replace("%", "%%") in said

@@ -38,22 +38,16 @@ def test_fabric_profile_is_none_locally_and_refused_for_an_unknown_size() -> Non
     assert finding.hint == "did you mean `Standard_ND96isr_H100_v5`?"
 
 
-def test_fabric_profile_of_a_size_without_infiniband_keeps_its_topology() -> None:
-    settings = profile("Standard_ND96is_H100_v5").environment
-    assert settings["NCCL_TOPO_FILE"] == "/opt/microsoft/ndv5/topo.xml"
-    assert settings["FI_PROVIDER"] == "tcp"
-
-
-def test_fabric_profile_places_ranks_near_gpus_if_each_rank_has_one() -> None:
+def test_fabric_profile_places_ranks_near_gpus_and_keeps_the_topology() -> None:
     assert profile("Standard_ND96asr_v4").gpu_numa == (1, 1, 0, 0, 3, 3, 2, 2)
     assert profile("Standard_ND96asr_v4", processes_per_node=4).gpu_numa == ()
     assert profile(HB176).gpu_numa == ()
-
-
-def test_fabric_profile_gives_hpcx_the_open_mpi_arguments_by_default() -> None:
-    found = profile(H100)
-    assert found.mpirun["hpcx"] == found.mpirun["openmpi"]
-    assert found.mpirun["openmpi"][:2] == ("--map-by", "ppr:8:node")
+    mpirun = profile(H100).mpirun
+    assert mpirun["hpcx"] == mpirun["openmpi"]
+    assert mpirun["openmpi"][:2] == ("--map-by", "ppr:8:node")
+    settings = profile("Standard_ND96is_H100_v5").environment  # without InfiniBand
+    assert settings["NCCL_TOPO_FILE"] == "/opt/microsoft/ndv5/topo.xml"
+    assert settings["FI_PROVIDER"] == "tcp"
 
 
 @pytest.mark.parametrize("size", sorted(vm_sizes()))

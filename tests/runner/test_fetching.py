@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -11,6 +12,7 @@ from running import MakeRun, RunFairway
 
 from fairway_core.findings import UserError
 from fairway_runner.runs import outputs as fetching
+from fairway_runner.runs.kept import files_of
 from fairway_runner.runs.outputs import fetch
 from fairway_runner.runs.records import STEPS_FILE, StepRecord, steps_text
 from fairway_runner.runs.store import Run
@@ -139,6 +141,54 @@ def test_fetch_follows_links_to_files_only(run: Run, tmp_path: Path) -> None:
     assert fetch(run, tmp_path / "to").files == ()
 
 
+@pytest.mark.parametrize("name", ["", "model"])
+def test_fetch_leaves_out_links_to_files_of_this_machine(
+    run: Run, tmp_path: Path, caplog: pytest.LogCaptureFixture, name: str
+) -> None:
+    """A job wrote them, on a machine whose users may not read this one's files."""
+    (own := tmp_path / "own" / "model").mkdir(parents=True)
+    (own / "secret").write_text("mine")
+    deep = run.task_folder(0) / "outputs" / "model" / "deep"
+    for link, target in {
+        "file": own / "secret",
+        "folder": own,
+        "up": "../../../state.json",
+        "here": ".",
+        "winding": "here/here/../../../../..",
+        "new": tmp_path / "nothing",
+    }.items():
+        (deep / link).symlink_to(target)
+    os.mkfifo(deep / "pipe")
+    other = run.task_folder(1) / "outputs" / name
+    shutil.rmtree(other)
+    other.symlink_to(own if name else own.parent)
+    fetch(run, tmp_path / "to")
+    names = {each.relative_to(tmp_path / "to").as_posix() for each in (tmp_path / "to").rglob("*")}
+    kept = {"0/model", *(f"0/model/deep{each}" for each in ("", "/here", "/run.sh", "/weights"))}
+    assert names == {"0", "1", "0/log.txt", "1/log.txt", *kept}
+    assert all(f"0/model/deep/{each}" in caplog.text for each in ("file", "folder", "new"))
+    assert [*files_of(other if name else other / "model")] == []
+
+
+def test_fetch_writes_nothing_through_a_link(run: Run, tmp_path: Path) -> None:
+    """An earlier attempt may have kept a link, which was fetched, or the user has made it."""
+    outputs, to = run.task_folder(0) / "outputs" / "model", tmp_path / "to"
+    (outputs / "latest").symlink_to("deep")
+    fetch(run, to)
+    (outputs / "latest").unlink()
+    (outputs / "latest").mkdir()
+    (outputs / "latest" / "weights").write_text("new")
+    with pytest.raises(UserError, match=r": 0/model/latest\n"):
+        fetch(run, to)
+    assert fetch(run, to, force=True).files == ("0/model/latest/weights",)
+    assert (to / "0/model/deep/weights").read_bytes() == bytes(10)
+    assert (to / "0/model/latest/weights").read_text() == "new"
+    shutil.rmtree(outputs / "latest")
+    (outputs / "latest").symlink_to("deep")
+    with pytest.raises(UserError, match="/0/model/latest: cannot be written: Is a directory"):
+        fetch(run, to, force=True)  # a folder may hold more than was fetched
+
+
 def test_fetch_that_fails_leaves_no_partial_file(
     make_run: MakeRun, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -171,16 +221,12 @@ def test_fetch_of_a_mirrored_run_hard_links_its_outputs(
     mirrored: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A checkpoint of 50 GB takes 50 GB of this machine's disk instead of 100."""
-    (own := tmp_path / "own").write_text("mine")
-    (mirrored.task_folder(0) / "outputs/model/out").symlink_to(own)
-    assert len(fetch(mirrored, tmp_path / "to").files) == 7
+    assert len(fetch(mirrored, tmp_path / "to").files) == 6
     weights = "1/model/deep/weights"
     outputs = mirrored.task_folder(1) / "outputs"
     assert (tmp_path / "to" / weights).samefile(outputs / "model/deep/weights")
     assert not (tmp_path / "to/1/log.txt").samefile(mirrored.log(1)), "the mirror's grows"
-    assert (tmp_path / "to/0/model/out").read_text() == "mine"
-    assert not (tmp_path / "to/0/model/out").samefile(own), "it is not in the mirror"
-    assert fetch(mirrored, tmp_path / "to").unchanged == 7
+    assert fetch(mirrored, tmp_path / "to").unchanged == 6
 
     def refuses(*_: object) -> None:
         raise OSError(18, "Invalid cross-device link")  # to another file system, for example

@@ -173,20 +173,6 @@ def test_submit_of_an_ended_run_reports_that_nothing_was_started(
     assert capsys.readouterr().out.startswith("job-aaaaaa runs on local\n")
 
 
-@pytest.mark.integration
-def test_submit_with_the_id_of_an_ended_run_starts_nothing(
-    here: RunFairway, store: RunStore
-) -> None:
-    folder = store.base.parent
-    (folder / "job.yaml").write_text("name: job\ntemplate: plain\ncommand: echo\n")
-    words = ("submit", "job.yaml", "--run-id", "mine")
-    assert here(*words, "--watch")[1].startswith("mine runs on local\n")
-    said = "mine has ended already: succeeded; nothing was started"
-    for again in (words, (*words, "--watch"), ("submit", "--resume", "mine")):
-        code, printed, _ = here(*again)
-        assert (code, printed.splitlines()[0]) == (0, said)
-
-
 FULL = Path("/dev/full")
 
 

@@ -104,12 +104,11 @@ def test_nccl_tests_note_that_a_tree_on_two_nodes_may_hide_a_slow_network(
 
 
 @pytest.mark.parametrize("wrong", ["3 FAILED", "", "0.5 OK", "10 FAILED"])
-def test_nccl_tests_fail_on_wrong_or_missing_sums(cluster: Cluster, wrong: str) -> None:
+def test_nccl_tests_fail_on_wrong_or_missing_sums_or_with_mpirun(
+    cluster: Cluster, wrong: str
+) -> None:
     done = cluster.measure(wrong=wrong)
     assert done.returncode == 1
     assert done.stderr == "nccl-tests: failed: no result, or sums that are wrong\n"
-
-
-def test_nccl_tests_exit_with_the_code_of_a_failed_mpirun(cluster: Cluster) -> None:
     done = cluster.measure(code=213)
     assert (done.returncode, "nccl-tests:" in done.stdout) == (213, False)

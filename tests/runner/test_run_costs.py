@@ -342,8 +342,18 @@ def test_run_costs_include_runs_submitted_from_other_machines(
 def test_run_costs_warn_of_a_target_that_does_not_answer(
     here: RunFairway, folder: Path, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    _, out, err = here("cost", "--runs", "--prices", "prices.toml")
+    seen: list[str] = []
+
+    def refresh_all(runs: Iterable[Run]) -> list[Finding]:
+        seen.extend(run.id for run in runs)
+        return [Finding("no-connection", "`cpu` is away", severity=Severity.WARNING)]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(query, "refresh_all", refresh_all)
+        _, out, err = here("cost", "--runs", "--prices", "prices.toml")
+    assert sorted(seen) == ["away-x", "here-c", "one-a", "sweep-b"]
     assert "away-x" in out
+    assert "`cpu` is away" in err
     assert "one cannot be read" in err
 
     def away(_: object) -> Cluster:
@@ -352,17 +362,3 @@ def test_run_costs_warn_of_a_target_that_does_not_answer(
     monkeypatch.setattr(query, "engine_for", away)
     code, out, err = here("cost", "--runs", "--prices", "prices.toml")
     assert (code, "one-a" in out, "`nd` does not answer" in err) == (0, True, True)
-
-
-def test_run_costs_refresh_the_runs_first(
-    here: RunFairway, folder: Path, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    seen: list[str] = []
-
-    def refresh_all(runs: Iterable[Run]) -> list[Finding]:
-        seen.extend(run.id for run in runs)
-        return [Finding("no-connection", "`cpu` is away", severity=Severity.WARNING)]
-
-    monkeypatch.setattr(query, "refresh_all", refresh_all)
-    assert "`cpu` is away" in here("cost", "--runs", "--prices", "prices.toml")[2]
-    assert sorted(seen) == ["away-x", "here-c", "one-a", "sweep-b"]

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from endings import refused
@@ -79,7 +80,7 @@ def test_run_store_ignores_runs_recorded_only_in_part(
         store.create(record("job-aaaaaa"), {"a": "", "a/b": ""})
     assert list(store.folder.iterdir()) == []
     # After `kill -9`, no cleanup runs.
-    monkeypatch.setattr("pathlib.Path.rename", _killed)
+    monkeypatch.setattr("pathlib.Path.rename", Mock(side_effect=KeyboardInterrupt))
     monkeypatch.setattr("shutil.rmtree", lambda *_, **__: None)
     with pytest.raises(KeyboardInterrupt):
         store.create(record("job-aaaaaa"), {})
@@ -88,10 +89,6 @@ def test_run_store_ignores_runs_recorded_only_in_part(
     run, lock = store.create(record("job-aaaaaa"), {})
     os.close(lock)
     assert [each.id for each in store.all()] == [run.id]
-
-
-def _killed(*_: object) -> None:
-    raise KeyboardInterrupt
 
 
 def test_cancel_of_one_task_that_does_not_end_is_reported(

@@ -221,6 +221,13 @@ JOB_ROWS = [
     ("sweep: {points: {random: {count: 3, lr: {uniform: [0, 1]}}}}", True),
     ("sweep: {points: {random: {count: 3, lr: {uniform: {low: 0, high: 1}}}}}", False),
     ("sweep: {lr: [1]}", False),
+    ("inputs: {m: {from: run, run: a, task: last}}", False),
+    ("inputs: {m: {from: run, run: a, stage: scratch}}", False),
+    ("inputs: {m: {run: a}}", False),
+    ("inputs: {m: {best: {metric: loss}}}", False),
+    ("inputs: {m: {from: 'datasets:x', stage: disk}}", False),
+    ("container: {image: x, shm_size: '8'}", False),
+    ("max_cost: nan", False),
 ]
 
 

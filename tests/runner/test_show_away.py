@@ -40,10 +40,6 @@ AWAY = TargetUnavailable.of("no-connection", "host h cannot be reached", "is it 
 RUNNING = [{"state": "running", "log": "epoch 1\n"}]
 
 
-def _away(*_: object, **__: object) -> None:
-    raise AWAY
-
-
 @pytest.fixture
 def running(make_run: MakeRun) -> Run:
     """A run in progress on a remote target."""
@@ -55,7 +51,7 @@ def test_show_and_logs_of_an_unreachable_run_print_the_last_known_state_and_time
     here: RunFairway, running: Run, monkeypatch: pytest.MonkeyPatch, words: str
 ) -> None:
     (running.folder / ".answered").touch()
-    monkeypatch.setattr(Run, "refresh", _away)
+    monkeypatch.setattr(Run, "refresh", Mock(side_effect=AWAY))
     code, out, err = here(*words.split())
     assert code == 5
     assert "error: host h cannot be reached [no-connection]\n  is it up?\n" in err

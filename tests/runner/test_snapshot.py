@@ -40,16 +40,19 @@ def test_snapshot_of_equal_code_by_two_threads_is_stored_once(
 def test_snapshot_takes_as_many_files_and_bytes_as_are_allowed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("a.txt", "b.txt"):
+    (tmp_path / "data").mkdir()
+    for name in ("a.txt", "data/b.txt", "data/c.txt"):
         (tmp_path / name).write_text("abc")
-    (tmp_path / "b.txt").chmod(0o601)  # executable for others only
-    monkeypatch.setattr(snapshot, "MOST_FILES", 2)
-    monkeypatch.setattr(snapshot, "MOST_BYTES", 6)
-    assert [each.executable for each in snapshot.collect(tmp_path).files] == [False, False]
+    (tmp_path / "a.txt").chmod(0o601)  # executable for others only
+    monkeypatch.setattr(snapshot, "MOST_FILES", 3)
+    monkeypatch.setattr(snapshot, "MOST_BYTES", 9)
+    assert [each.executable for each in snapshot.collect(tmp_path).files] == [False] * 3
     for most in ("MOST_FILES", "MOST_BYTES"):
         with monkeypatch.context() as less:
             less.setattr(snapshot, most, getattr(snapshot, most) - 1)
-            assert refused(lambda: snapshot.collect(tmp_path)).id == "bad-code"
+            finding = refused(lambda: snapshot.collect(tmp_path))
+        assert finding.id == "bad-code"
+        assert '  code: {path: src, exclude: ["data"]}\n' in finding.hint
 
 
 def test_snapshot_follows_linked_folders_and_keeps_empty_ones(tmp_path: Path) -> None:
@@ -76,7 +79,32 @@ def test_snapshot_follows_linked_folders_and_keeps_empty_ones(tmp_path: Path) ->
     assert snapshot.collect(code).digest != taken.digest
 
 
-@pytest.mark.parametrize(("link", "target"), [("deep/loop", ".."), ("up", ".."), ("self", "self")])
+@pytest.mark.parametrize(
+    ("pattern", "kept"),
+    [
+        ("a", ["deep/b/x"]),
+        ("a/", ["deep/a", "deep/b/x"]),
+        ("./a", ["deep/a", "deep/b/x"]),
+        ("/a/", ["deep/a", "deep/b/x"]),
+        ("**/a", ["deep/b/x"]),
+        ("**/deep/b", ["a/x", "deep/a"]),
+        ("./x", ["a/x", "deep/a", "deep/b/x"]),
+        ("deep/*", ["a/x"]),
+    ],
+)
+def test_snapshot_leaves_out_excluded_files_and_folders(
+    tmp_path: Path, pattern: str, kept: list[str]
+) -> None:
+    for name in ("a/x", "deep/a", "deep/b/x"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    files = snapshot.collect(tmp_path, [pattern]).files
+    assert [each.path for each in files if not each.is_folder] == kept
+
+
+@pytest.mark.parametrize(
+    ("link", "target"), [("deep/loop", ".."), ("up", ".."), ("self", "self"), ("deep/root", "/")]
+)
 def test_snapshot_refuses_a_cyclic_link_by_its_path(tmp_path: Path, link: str, target: str) -> None:
     code = tmp_path / "code"
     (code / "deep").mkdir(parents=True)

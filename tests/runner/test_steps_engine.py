@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from running import MakeRun
+from endings import ends
+from running import MakeRun, RunFairway
 
 from fairway_agent.spec import Output, Retry, RunPlan, TaskSpec
 from fairway_boot.files import try_lock
@@ -99,6 +100,20 @@ class Starting:
             raise error
         self.begun.append((step.name, [each.id for each in before]))
         return step_of(store, step.name, self.state)
+
+
+def test_logs_of_a_step_with_several_tasks_are_those_of_its_run(
+    whole: Run, store: RunStore, here: RunFairway
+) -> None:
+    own = step_of(store, "two", "succeeded", tasks=2)
+    for number in range(2):
+        own.task_folder(number).mkdir(parents=True)
+        own.log(number).write_text(f"line {number}\n")
+    standing.WorkflowState.of(whole).look(1)
+    ends(here("logs", whole.id, "--task", "two"), 0, printed="[0] line 0\n[1] line 1\n")
+    assert [each.text for each in whole.logs(task="two", grep="1")] == ["line 1"]
+    ends(here("logs", whole.id, "--task", "tow"), 2, "did you mean `two`?")
+    ends(here("best", whole.id), 2, "[several-steps]", own.id)
 
 
 def test_steps_are_found_by_id_prefix_and_fetched_only_once_begun(

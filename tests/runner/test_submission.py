@@ -118,11 +118,9 @@ def test_secret_that_is_missing_or_short_is_refused_at_its_place(tmp_path: Path)
     ("field", "value"),
     [
         ("container", {"image": "-x"}),
-        ("container", {"image": "x", "shm_size": "8"}),
+        ("inputs", {"a": {"from": "run"}}),
         ("inputs", {"a": {"from": "datasets"}}),
         ("inputs", {"a": {"from": "datasets:../x"}}),
-        ("inputs", {"a": {"from": "datasets:x", "stage": "disk"}}),
-        ("max_cost", "nan"),
     ],
 )
 def test_submission_refuses_invalid_values(tmp_path: Path, field: str, value: object) -> None:

@@ -327,11 +327,6 @@ def _submit(folder: Path, names: tuple[str, ...] = NAMES, **fields: Any) -> Run:
     return submit(prepared, store)
 
 
-def _passed(run: Run) -> dict[str, str]:
-    found: dict[str, str] = target_facts(run)["passed_over"]
-    return found
-
-
 class TestStarting:
     """Start of a run on the first target that has capacity and takes it, and on no other."""
 
@@ -362,7 +357,7 @@ class TestStarting:
                 f"`{why.split()[0]}` was passed over: {why}" for why in passed
             ]
         assert (world.took, run.record.target, run.tags) == ([took], took, ("t",))
-        assert _passed(run) == {why.split()[0]: why for why in passed}
+        assert target_facts(run)["passed_over"] == {why.split()[0]: why for why in passed}
 
     @pytest.mark.parametrize(
         ("given", "kind", "said"),

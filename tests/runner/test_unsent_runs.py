@@ -85,6 +85,15 @@ def unsent(tmp_path: Path, fairway: RunFairway, monkeypatch: pytest.MonkeyPatch)
     return found
 
 
+def test_submission_without_the_named_ssh_configuration_leaves_no_run(
+    unsent: Unsent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.undo()
+    monkeypatch.setenv("FAIRWAY_SSH_CONFIG", "/nope")
+    ends(unsent("submit", "job.yaml", "-t", "pair"), 2, "[no-ssh-config]", printed="")
+    assert json.loads(unsent("list", "--json")[1]) == []
+
+
 def test_unsent_run_is_listed_cancelled_and_cleaned_without_its_target(unsent: Unsent) -> None:
     run = unsent.submit()
     asked = list(unsent.line.asked)
@@ -236,23 +245,15 @@ def test_killed_local_submission_needs_its_secrets_again_on_resume(
     assert run.state == "succeeded"
 
 
+@pytest.mark.parametrize("left", ["state.json", "setup/launch.sh", "tasks/0/launch.sh"])
 def test_lost_local_run_that_had_started_is_not_resumed(
-    killed: Callable[..., Run], here: RunFairway
+    killed: Callable[..., Run], here: RunFairway, left: str
 ) -> None:
+    """A supervisor may be killed after it writes a script, before it records the start."""
     run = killed()
-    (run.folder / "state.json").write_text('{"state": "running", "started": 1.0}')
+    assert run.never_began
+    (file := run.folder / left).parent.mkdir(parents=True, exist_ok=True)
+    file.write_text('{"state": "running", "started": 1.0}')
     assert run.status.reason is None
     assert here("submit", "--resume", "job-a")[0] == 0
     assert (run.state, run.never_began) == ("lost", False)
-
-
-@pytest.mark.parametrize("folder", ["setup", "tasks/0"])
-def test_lost_local_run_with_a_launch_script_is_not_resumed(
-    killed: Callable[..., Run], folder: str
-) -> None:
-    """The supervisor was killed before it could record the start."""
-    run = killed()
-    (run.folder / folder).mkdir(parents=True)
-    assert run.never_began
-    (run.folder / folder / "launch.sh").touch()
-    assert (run.state, run.never_began, run.status.reason) == ("lost", False, None)

@@ -9,8 +9,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from subprocess import DEVNULL, CompletedProcess
-from types import SimpleNamespace
+from subprocess import CompletedProcess
 from typing import Any
 
 import pytest
@@ -177,7 +176,7 @@ def terraform(as_terraform: Callable[[str], Path], monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("TERRAFORM_STAND_IN", str(folder))
     monkeypatch.setenv("ARM_CLIENT_ID", "my-own")
 
-    def run(command: list[str], *, env: dict[str, str], **_: Any) -> CompletedProcess[str]:
+    def run(command: list[str], env: dict[str, str], **_: Any) -> CompletedProcess[str]:
         assert shutil.which(command[0]) == str(folder / "terraform")
         said: list[str] = []
         try:
@@ -186,7 +185,7 @@ def terraform(as_terraform: Callable[[str], Path], monkeypatch: pytest.MonkeyPat
             return CompletedProcess(command, int(str(ended.code)), "\n".join(said), "")
         return CompletedProcess(command, 0, "\n".join(said), "")
 
-    monkeypatch.setattr(terraform_program, "subprocess", SimpleNamespace(run=run, DEVNULL=DEVNULL))
+    monkeypatch.setattr(terraform_program, "completed", run)
     return StandIn(folder)
 
 

@@ -17,6 +17,7 @@ from fairway_core.findings import UserError
 Fairway = Callable[..., int]
 Synth = Callable[..., subprocess.CompletedProcess[str]]
 
+SUBSCRIPTION = "11111111-2222-3333-4444-555555555555"
 SYNTH = [sys.executable, "-P", "-m", "fairway_cli.main", "synth"]
 
 
@@ -176,17 +177,21 @@ def test_synth_refused_by_checks_keeps_the_earlier_output(tmp_path: Path, synth:
     key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGg1WIweWjybO9m6h4crvNjt/E/mny4YV2tgV86LxzWu a"
     file = tmp_path / "lab.yaml"
     file.write_text(
-        "name: lab\nlocation: westeurope\nnetwork: {address_space: 10.9.0.0/16}\n"
-        f"access: {{ssh_keys: [{key}]}}\n"
-        "clusters: {box: {engine: ssh, size: Standard_NC24ads_A100_v4, nodes: 1}}\n"
+        f"name: lab\nlocation: westeurope\naccess: {{ssh_keys: [{key}]}}\n"
+        f"resource_group: {{existing: /subscriptions/{SUBSCRIPTION}/resourceGroups/rg}}\n"
+        "filesystems: {data: {kind: nfs_server, path: /data}}\nslurm: {login: {}}\n"
+        "clusters: {nd: {engine: slurm, size: Standard_HB120rs_v3, nodes: 1, mounts: [data]}}\n"
     )
     assert synth(**out).returncode == 0
     written = tmp_path / "out/stacks/lab-network/cdk.tf.json"
     before = written.read_text()
-    file.write_text(file.read_text().replace("10.9.0.0", "8.8.0.0"))
+    # The two VMs have one name in one group.
+    file.write_text(
+        file.read_text().replace("data:", "slurm-login-0:").replace("data]", "slurm-login-0]")
+    )
     done = synth(**out)
     assert done.returncode == 2
-    assert "open-to-internet" in done.stderr
+    assert "[name-taken]" in done.stderr
     assert written.read_text() == before
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["lab.yaml", "out"]
 
@@ -222,9 +227,13 @@ def test_synth_removes_stacks_of_another_environment_but_keeps_state(
 def test_environment_file_finds_environments_of_a_project_by_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, repository: Path
 ) -> None:
-    (tmp_path / "cdktf.json").write_text("{}")
     folder = tmp_path / "environments"
     folder.mkdir()
+    (folder / "lab.yaml").touch()
+    monkeypatch.chdir(tmp_path)
+    assert "beside cdktf.json" in refused(lambda: selection.environment_file("lab")).hint
+    (folder / "lab.yaml").unlink()
+    (tmp_path / "cdktf.json").write_text("{}")
     below = tmp_path / "jobs"
     below.mkdir()
     monkeypatch.delenv("FAIRWAY_ENVIRONMENT", raising=False)

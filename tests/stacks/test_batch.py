@@ -1,7 +1,6 @@
 """Azure Batch in the stacks: an account that stays, pools that come and go, and their targets."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -147,17 +146,6 @@ def test_batch_user_subscription_mode_grants_roles_and_counts_nodes_in_a_budget(
         assert tag["values"] == ["${azurerm_batch_account.batch.name}"]
         assert budgets["budget-pools"]["amount"] == budgets["budget"]["amount"]
         assert len({each["name"] for each in budgets.values()}) == 2
-
-
-def test_batch_reference_environment_uses_image_with_v100_drivers(
-    written: Written, repository: Path
-) -> None:
-    file = repository / "stacks/environments/v100-reference.yaml"
-    pool = _pool(written(file), "horovod")
-    assert pool["vm_size"] == "Standard_ND40rs_v2"
-    assert pool["storage_image_reference"]["sku"] == "2204-v100"
-    assert pool["node_agent_sku_id"] == "batch.node.ubuntu 22.04"
-    assert "running * 4" in pool["auto_scale"]["formula"]
 
 
 def test_batch_target_has_task_slots_only_if_nodes_are_divided(written: Written) -> None:

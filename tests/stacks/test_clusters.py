@@ -11,7 +11,6 @@ from tests.stacks.documents import Stacks, Written, targets_of
 from fairway_core.checks import check_environment
 from fairway_core.cost.environment import parts_of
 from fairway_core.environment import load_environment
-from fairway_core.environment.nfs_server import NfsServer
 from fairway_core.findings import UserError
 from fairway_runner.jobs.fabric import fabric_profile
 from fairway_runner.jobs.job import Job
@@ -240,27 +239,6 @@ def test_cluster_with_custom_image_may_have_sizes_without_catalog_driver(written
         "Standard_NV24ads_V710_v5",
         image,
     )
-
-
-@pytest.mark.parametrize(
-    ("size", "mbps"),
-    [
-        ("Standard_D32s_v7", 2160),
-        ("Standard_D32as_v6", 1440),
-        ("Standard_E32bs_v5", 2000),  # its network interface
-        ("Standard_L32s_v4", 1984),
-    ],
-)
-def test_file_server_throughput_is_known_for_several_generations_of_sizes(
-    tmp_path: Path, size: str, mbps: int
-) -> None:
-    cluster = {"pair": f"{{engine: ssh, {ND}, nodes: 2, mounts: [data]}}"}
-    disks = "disks: {count: 8, gib: 1024, mbps: 1200, iops: 20000}"
-    text = _file(cluster).replace("kind: nfs_server", f"kind: nfs_server, size: {size}, {disks}")
-    (tmp_path / "lab.yaml").write_text(text)
-    server = load_environment(tmp_path / "lab.yaml").filesystems["data"]
-    assert isinstance(server, NfsServer)
-    assert min(server.limits_mbps.values()) == mbps
 
 
 def test_file_server_may_have_a_described_size(written: Written) -> None:

@@ -1,6 +1,10 @@
 """Deploying approved plans in order, and destroying an environment."""
 
 import json
+import os
+import signal
+import sys
+import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -8,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from fairway_cli.commands.plans import ended_in_order
 from fairway_core.findings import UserError
 from fairway_core.review.review import Review
 from fairway_stacks.plan import deploy
@@ -16,6 +21,7 @@ from fairway_stacks.plan.destroy import destroy
 from fairway_stacks.plan.planning import StackPlan
 from fairway_stacks.plan.review import Approved, in_deploy_order, read_approved
 from fairway_stacks.plan.stacks import StackFolder, in_order
+from fairway_stacks.plan.terraform import completed
 
 Fairway = Callable[..., int]
 StandIn = Any
@@ -237,16 +243,56 @@ def test_deploy_does_not_begin_changes_that_azure_would_refuse(
     assert "Azure shrinks no disk" in capfd.readouterr().err
 
 
-def test_deploy_refuses_unwritable_outputs_file_before_any_change(
-    quick: StandIn, tmp_path: Path, capfd: pytest.CaptureFixture[str], fairway: Fairway
+@pytest.mark.parametrize(
+    ("option", "name", "said"),
+    [
+        ("--outputs-file", "none/outputs.json", "outputs.json: No such file or directory"),
+        ("--report", "report/review.json", "review.json: File exists"),
+    ],
+)
+def test_deploy_refuses_unwritable_files_before_any_change(
+    quick: StandIn,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    fairway: Fairway,
+    option: str,
+    name: str,
+    said: str,
 ) -> None:
     review = _approve(fairway, tmp_path / "report")
     quick.forget()
-    outputs = tmp_path / "none/outputs.json"
-    arguments = ["demo", "--approved", str(review), "--outputs-file", str(outputs)]
+    arguments = ["demo", "--approved", str(review), option, str(tmp_path / name)]
     assert fairway("deploy", *arguments) == 2
-    assert "outputs.json: No such file or directory [cannot-write]" in capfd.readouterr().err
+    assert f"{said} [cannot-write]" in capfd.readouterr().err
     assert quick.calls() == []
+
+
+SAVES = """
+import os, signal, sys
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+os.close(os.open(sys.argv[1], os.O_WRONLY))
+signal.sigwait({signal.SIGINT})
+open(sys.argv[2], "w").close()
+"""
+
+
+@pytest.mark.parametrize(
+    ("number", "raised"), [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, SystemExit)]
+)
+def test_terraform_writes_its_state_when_the_program_is_to_end(
+    tmp_path: Path, number: signal.Signals, raised: type[BaseException]
+) -> None:
+    ready, saved = tmp_path / "ready", tmp_path / "saved"
+    os.mkfifo(ready)
+
+    def interrupt() -> None:
+        ready.open().close()
+        os.kill(os.getpid(), number)
+
+    threading.Thread(target=interrupt).start()
+    with ended_in_order(), pytest.raises(raised):
+        completed([sys.executable, "-c", SAVES, str(ready), str(saved)], os.environ)
+    assert saved.exists()
 
 
 @pytest.mark.parametrize("text", [None, "{", "[]", '{"stacks": [{}]}'])

@@ -13,7 +13,7 @@ and recreated at another address. Then rewrite it in one process:
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from pathlib import Path
 
 import pytest
@@ -51,8 +51,9 @@ def test_environment_passes_checks_and_fits_the_provider_schema(
     loaded = read_environment(FILES[name])
     environment, ignore = loaded.environment, loaded.environment.checks.ignore
     found = check_environment(environment, loaded.document, ignore=ignore)
-    for stack in written(FILES[name]).values():
-        found += check_stack(stack, Asked.by(environment), ignore=ignore)
+    taken: dict[Hashable, str] = {}
+    for role, stack in written(FILES[name]).items():
+        found += check_stack(stack, Asked.by(environment), ignore=ignore, name=role, taken=taken)
     assert [each for each in found if each.severity is Severity.ERROR] == []
 
 

@@ -162,7 +162,7 @@ def test_imports_and_moves_are_written_to_the_stack_of_the_resource(stacks: Writ
             "",
         ),
         (
-            f"imports: {{azurerm_resource_group.group: {VNET}}}",
+            f"imports: {{azurerm_resource_group.group: {VNET.partition('/providers')[0]}}}",
             "unclear-address",
             "azurerm_resource_group.group",
             "network/azurerm_resource_group.group or data/azurerm_resource_group.group",

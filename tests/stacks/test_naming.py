@@ -64,16 +64,3 @@ def test_naming_pattern_applies_to_looked_up_machines(tmp_path: Path, everything
     one = "  one: {engine: ssh, size: Standard_D4s_v6, nodes: 1}\n"
     file.write_text(everything + one + OWN)
     assert extended_machines_of(load_environment(file)) == {"one": "vm-one-lab-corp"}
-
-
-def test_naming_pattern_applies_to_resource_groups_of_the_budget(
-    everything: str, written: Written
-) -> None:
-    documents = written(everything + OWN)
-    groups = [
-        document["resource"]["azurerm_resource_group"]["group"]["name"]
-        for document in documents.values()
-    ]
-    assert groups == [f"rg-{role}-lab-corp" for role in ("network", "data", "compute")]
-    [budget] = documents["data"]["resource"]["azurerm_consumption_budget_subscription"].values()
-    assert budget["filter"]["dimension"][0]["values"] == groups

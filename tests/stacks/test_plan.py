@@ -16,6 +16,7 @@ from programs import executable, finished
 from fairway_core.findings import UserError, format_finding
 from fairway_stacks.plan import planning as stack_plans
 from fairway_stacks.plan.deploy import Person, _Deployment
+from fairway_stacks.plan.planning import plan_folder
 from fairway_stacks.plan.promised import loopback_azure
 from fairway_stacks.plan.review import AGAIN, Approved
 from fairway_stacks.plan.stacks import StackFolder, in_order, left_behind
@@ -90,6 +91,12 @@ def test_plan_offline_refuses_existing_resources_before_terraform_runs(
     assert f"`{section}.existing`" in said
     assert "[not-offline]" in said
     assert terraform.calls() == []
+
+
+def test_plan_folder_that_exists_keeps_its_mode(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    with plan_folder(tmp_path), plan_folder(tmp_path / "new") as new:
+        assert [each.stat().st_mode & 0o777 for each in (tmp_path, new)] == [0o755, 0o700]
 
 
 def test_plan_live_changes_nothing_and_keeps_plans_private(

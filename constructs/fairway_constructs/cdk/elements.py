@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from fairway_constructs.arguments import checked
+from fairway_constructs.arguments import check_plain, checked
 from fairway_constructs.azurerm import PROVIDER_VERSION
 from fairway_constructs.bindings.blocks import terraform_value
 from fairway_constructs.cdk.component import (
@@ -62,13 +62,16 @@ class Arguments:
 
     def _take(self, attributes: Mapping[str, object]) -> None:
         """Stores the given arguments, and the names of all possible ones."""
+        for name, value in attributes.items():
+            self._check(name, value)
         self._attributes = terraform_value(attributes)
         self._arguments = frozenset(attributes)
 
     def __setattr__(self, name: str, value: object) -> None:
         """Sets an argument, as `set_argument` does, or an attribute that is not one of Terraform's.
 
-        Raises UserError for a misspelt argument.
+        An attribute of a program's own begins with an underscore, or is one of its subclass.
+        Raises UserError for any other: it would be missing in Terraform.
         """
         arguments = self._arguments  # none before creation
         if name.rstrip("_") in arguments:
@@ -77,10 +80,19 @@ class Arguments:
             super().__setattr__(name, value)
         elif self._has_no_class:
             self.set_argument(name, value)
-        elif near := did_you_mean(name, arguments, most=0):
-            raise UserError.of("no-argument", f"{self.TYPE} has no argument `{name}`", near)
+        elif (near := did_you_mean(name, arguments, most=0)) or "TYPE" in vars(type(self)):
+            hint = near or f"for an attribute of your own write `_{name}`"
+            raise UserError.of("no-argument", f"{self.TYPE} has no argument `{name}`", hint)
         else:
             super().__setattr__(name, value)
+
+    def _check(self, name: str, value: object) -> None:
+        """Raises UserError for a value that a generated class does not allow; blocks are not
+        checked."""
+        owner = next(each for each in type(self).__mro__ if "TYPE" in vars(each))
+        if owner.__module__.startswith("fairway_constructs.azurerm."):
+            types = owner.__init__.__annotations__  # type: ignore[misc]  # of this very class
+            check_plain(self.TYPE, name, value, types.get(f"{name}_") or types.get(name, ""))
 
     @property
     def _has_no_class(self) -> bool:
@@ -90,7 +102,7 @@ class Arguments:
     def set_argument(self, name: str, value: object) -> None:
         """Sets an argument to another value; None omits it.
 
-        Raises UserError if the resource has no such argument.
+        Raises UserError if the resource has no such argument, or one of another type.
         """
         name = name.rstrip("_")
         if self._has_no_class:
@@ -101,6 +113,7 @@ class Arguments:
                 f"`{name}` of {self.TYPE} is Azure's to say, and no argument",
                 did_you_mean(name, sorted(self._arguments)) or "assign to an argument of its class",
             )
+        self._check(name, value)
         self._attributes.pop(name, None)
         self._attributes |= terraform_value({name: value})
 

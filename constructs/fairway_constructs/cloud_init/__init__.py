@@ -146,6 +146,7 @@ def node_cloud_init(
         mounts=mounts,
         local_home=_LOCAL_HOME if any(mount.path == "/home" for mount in mounts) else "",
         login_user=ADMIN_USERNAME,
+        mount_blobs=script("mount_blobs.sh"),
         nfs_3=any(mount.nfs_3 for mount in mounts),
         ports=network_access,
         nfs_client_package=nfs_client_package,
@@ -258,8 +259,11 @@ def render_plain(template: str, **values: Any) -> str:
 
 
 def script(name: str) -> str:
-    """Returns the text of a script of this folder, with the part that Kubernetes nodes share."""
-    return with_local_disks((Path(__file__).parent / name).read_text(encoding="utf-8"))
+    """Returns the text of a script of this folder, with the parts that others share."""
+    text, part = (
+        (Path(__file__).parent / each).read_text(encoding="utf-8") for each in (name, "apt.sh")
+    )
+    return with_local_disks(text.replace("# apt.sh\n", part))
 
 
 @cache

@@ -6,6 +6,8 @@ set -euo pipefail
 
 say() { printf 'fairway-start-task: %s\n' "$*" >&2; }
 
+# apt.sh
+
 is_installed() {
     if command -v dpkg-query >/dev/null; then
         # shellcheck disable=SC2016 # dpkg's own variable
@@ -23,10 +25,8 @@ install_packages() {
     ((${#missing[@]} > 0)) || return 0
     say "installing ${missing[*]}"
     if command -v apt-get >/dev/null; then
-        # The system's own updates may hold the lock for minutes after the first boot.
-        apt-get -qo DPkg::Lock::Timeout=600 update
-        DEBIAN_FRONTEND=noninteractive \
-            apt-get -qyo DPkg::Lock::Timeout=600 install "${missing[@]}"
+        apt_update
+        apt_get install "${missing[@]}"
     else
         dnf --quiet --assumeyes install "${missing[@]}"
     fi

@@ -8,6 +8,8 @@ scratch=/mnt/resource_nvme
 
 say() { printf 'fairway-containers: %s\n' "$*" >&2; }
 
+# apt.sh
+
 # crun: another runtime starts no container within the cgroup of a job.
 install_podman() {
     local program missing=()
@@ -19,10 +21,8 @@ install_podman() {
         dnf --assumeyes --quiet install "${missing[@]/uidmap/shadow-utils}"
         return
     fi
-    # cloud-init and the system's own upgrades may be at it.
-    local options=(-o DPkg::Lock::Timeout=600 -o Acquire::Retries=5)
-    apt-get "${options[@]}" --quiet=2 update
-    DEBIAN_FRONTEND=noninteractive apt-get "${options[@]}" --quiet=2 --yes install "${missing[@]}"
+    apt_update
+    apt_get install "${missing[@]}"
 }
 
 # The users of a person's containers, beside the person. fairway-people keeps the machine's identity

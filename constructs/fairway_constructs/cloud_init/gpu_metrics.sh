@@ -14,8 +14,7 @@ summary() {
             total += $3
         }
         END {
-            # No number at all, for example with GPUs cut into instances: then say nothing.
-            if (!gpus) exit 1
+            if (!gpus) exit
             printf "gpus=%d busiest=%d mean=%d memory=%d\n",
                 gpus, busiest, busy / gpus, total ? 100 * used / total : 0
         }'
@@ -25,6 +24,8 @@ main() {
     local line
     line=$(nvidia-smi --query-gpu=utilization.gpu,memory.used,memory.total \
         --format=csv,noheader,nounits | summary)
+    # No number at all, for example with GPUs cut into instances.
+    [[ -n $line ]] || return 0
     logger --tag fairway-gpu --priority local0.info "$line"
 }
 

@@ -11,15 +11,14 @@ settings=/etc/fairway/blobs
 
 say() { printf 'fairway-blobs: %s\n' "$*" >&2; }
 
-# Others install at boot too.
-apt_get() { DEBIAN_FRONTEND=noninteractive apt-get -q -y -o DPkg::Lock::Timeout=300 "$@"; }
+# apt.sh
 
 # An image may have the package, or Microsoft's repository, already: a second entry for that, with
 # a key in another place, would break apt. Source: Azure documentation, install BlobFuse.
 install_blobfuse() {
     local folder release
     ! command -v blobfuse2 >/dev/null || return 0
-    apt_get update
+    apt_update
     if ! apt-cache show blobfuse2 &>/dev/null; then
         release=$(sed -n 's/^VERSION_ID="\(.*\)"$/\1/p' /etc/os-release)
         folder=$(mktemp -d)
@@ -27,7 +26,7 @@ install_blobfuse() {
             "$packages/$release/packages-microsoft-prod.deb"
         apt_get install "$folder/source.deb"
         rm -r "$folder"
-        apt_get update
+        apt_update
     fi
     apt_get install blobfuse2 fuse3
 }

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Replaces the munge key of a Slurm cluster, on its scheduler as root: a new one goes into the vault,
-# then to all nodes that are up, and to the scheduler last. It changes nothing where a node that is
-# up cannot be reached: without the key it would be cut off, and its jobs started elsewhere.
+# then to all nodes that are up, and to the scheduler last. It changes nothing where slurmctld does not
+# say which these are, or one cannot be reached: without the key it would be cut off, and its jobs
+# started elsewhere.
 set -euo pipefail
 
 export PYTHONPATH=${PYTHONPATH:-/usr/local/lib/fairway}
@@ -46,6 +47,10 @@ main() {
     # shellcheck source=/dev/null
     source "${FAIRWAY_SETTINGS:-/etc/fairway/settings}"
     mapfile -t nodes < <(nodes_up)
+    if ! wait "$!"; then
+        printf 'nothing was changed: is slurmctld up? scontrol ping, journalctl -u slurmctld\n' >&2
+        return 1
+    fi
     if ! on_all true; then
         printf 'nothing was changed: delete such a node, or let it be reached\n' >&2
         return 1

@@ -43,6 +43,24 @@ RestartSec=15
 [Install]
 WantedBy=multi-user.target
 """
+# The rules end with the system. At boot no program of a person's starts, and no network is up,
+# before they are there again. Source: systemd.special(7), network-pre.target.
+_FENCE = """\
+[Unit]
+Description=Keeps the machine's identity from people's programs
+DefaultDependencies=no
+Wants=network-pre.target
+After=local-fs.target
+Before=network-pre.target sysinit.target
+
+[Service]
+Type=oneshot
+RemainAfterExit=yes
+ExecStart=/usr/local/sbin/fairway-people --fence
+
+[Install]
+WantedBy=sysinit.target
+"""
 _START = """\
 systemctl daemon-reload
 systemctl enable fairway-people.service
@@ -101,9 +119,13 @@ class Accounts:
             ("/usr/local/sbin/fairway-people", "755", script("people.sh")),
             ("/etc/systemd/system/fairway-people.service", "644", _UNIT),
         ]
+        start = _START
+        if self.fenced:
+            files.append(("/etc/systemd/system/fairway-fence.service", "644", _FENCE))
+            start += "systemctl enable fairway-fence.service\n"
         if self.containers:
             files.append(("/usr/local/sbin/fairway-containers", "755", script("containers.sh")))
-        return installed(files, _START)
+        return installed(files, start)
 
 
 def text_of(lines: Iterable[str]) -> str:

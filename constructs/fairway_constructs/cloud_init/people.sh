@@ -2,6 +2,7 @@
 # Gives each person of the environment an account of their own: the same user id on every machine,
 # a home that is closed to others, their public keys, and sudo only where it was said. Runs at each
 # boot and when the list changes; may be run by hand at any time, and changes nothing that is right.
+# With --fence it only keeps the machine's identity from their programs, early at each boot.
 set -euo pipefail
 
 # One key a line: account, user id, whether it may use sudo, the key.
@@ -135,11 +136,12 @@ make_peer_key() {
         bash "$key"
 }
 
-# What people add themselves stays; what was taken out of the list goes.
+# What people add themselves stays; what was taken out of the list goes. A file that cannot be read now
+# stays as it is: only find tells it from one that is not there.
 keep_keys() {
     local name=$1 file=$HOMES/$1/.ssh/authorized_keys old new
     as "$name" mkdir -p -m 700 "${file%/*}"
-    old=$(as "$name" cat "$file" 2>/dev/null || true)
+    old=$(as "$name" find "${file%/*}" -maxdepth 1 -name "${file##*/}" -exec cat {} +)
     new=$(
         sed '/^# fairway: begin$/,/^# fairway: end$/d' <<<"$old" | sed '/^$/d'
         printf '# fairway: begin\n'
@@ -228,6 +230,7 @@ main() {
     # shellcheck source=/dev/null
     source "${FAIRWAY_PEOPLE_SETTINGS:-/etc/fairway/people-settings}"
     fence_identity
+    [[ ${1:-} != --fence ]] || return 0
     lock_others
     make_place
     make_queue
@@ -242,5 +245,5 @@ main() {
 }
 
 if [[ ${BASH_SOURCE[0]} == "$0" ]]; then
-    main
+    main "$@"
 fi

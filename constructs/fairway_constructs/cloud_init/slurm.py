@@ -122,6 +122,7 @@ def scheduler_cloud_init(
             "volume_script": script("nfs_server.sh"),
             "disk_settings": {"NAME": "slurm", "DISKS": 1, "EXPORT": STATE},
             "state": STATE,
+            "log": LOG,
         }
         return _of_server(
             "slurm_scheduler.yaml.j2", more, mounts=mounts, host_patterns=patterns, proxy=proxy

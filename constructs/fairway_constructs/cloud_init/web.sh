@@ -15,15 +15,16 @@ die() {
 
 as() { runuser -u "$1" -- "${@:2}"; }
 
+# apt.sh
+
 install_packages() {
     local package missing=()
     for package in apache2-bin libapache2-mod-auth-openidc openssl python3-venv; do
         dpkg -s "$package" >/dev/null 2>&1 || missing+=("$package")
     done
     ((${#missing[@]})) || return 0
-    export DEBIAN_FRONTEND=noninteractive
-    apt-get -o DPkg::Lock::Timeout=600 update
-    apt-get -o DPkg::Lock::Timeout=600 install -y --no-install-recommends "${missing[@]}"
+    apt_update
+    apt_get install --no-install-recommends "${missing[@]}"
 }
 
 # Below the numbers of people, whose programs get no token of the machine's identities.
@@ -53,7 +54,8 @@ make_project() {
         bash "$home/.ssh/id_fairway" "$USER_NAME"
 }
 
-# The account's own keys stay; that of the server is there once.
+# The account's own keys stay; that of the server is there once. A file that cannot be read now stays as
+# it is: only find tells it from one that is not there.
 open_account() {
     local key file old new
     getent passwd "$ACCOUNT" >/dev/null || die "the account $ACCOUNT is not there yet"
@@ -61,7 +63,7 @@ open_account() {
     key=$(as "$USER_NAME" cat "$HOMES/$USER_NAME/.ssh/id_fairway.pub")
     file=$HOMES/$ACCOUNT/.ssh/authorized_keys
     as "$ACCOUNT" mkdir -p -m 700 "${file%/*}"
-    old=$(as "$ACCOUNT" cat "$file" 2>/dev/null || true)
+    old=$(as "$ACCOUNT" find "${file%/*}" -maxdepth 1 -name "${file##*/}" -exec cat {} +)
     ! grep -qxF "restrict $key" <<<"$old" || return 0
     new=$(grep -v -e " $USER_NAME\$" -e '^$' <<<"$old" || true)
     printf '%s\n' ${new:+"$new"} "restrict $key" | as "$ACCOUNT" tee "$file.web" >/dev/null

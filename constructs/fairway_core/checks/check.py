@@ -35,8 +35,9 @@ class Subject(StrEnum):
     ENVIRONMENT = "environment"
     """`environment`, and `today`, the date that retirements are compared with."""
     TERRAFORM = "terraform"
-    """`resources` and `outputs` of a synthesized stack, without nulls and comments, and `asked`,
-    the settings of the environment."""
+    """`resources` and `outputs` of a synthesized stack, without nulls and comments, the name of the
+    `stack` and its `subscription`, the names `taken` in stacks before it, and `asked`, the settings
+    of the environment."""
     PLAN = "plan"
     """Its `changes`, changes of its `outputs` by name, changes in the plans of `others`, and the
     ids of the environment's `own` identities."""

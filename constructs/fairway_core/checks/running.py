@@ -11,7 +11,7 @@ from fairway_core.findings import UserError
 
 if TYPE_CHECKING:
     import datetime
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Collection, Hashable, Iterator, Mapping
 
     from fairway_core.checks.check import Asked
     from fairway_core.documents import Document
@@ -99,17 +99,32 @@ def check_environment(
 
 
 def check_stack(
-    stack: Mapping[str, Any], asked: Asked, *, ignore: Collection[str] = ()
+    stack: Mapping[str, Any],
+    asked: Asked,
+    *,
+    ignore: Collection[str] = (),
+    name: str = "",
+    taken: dict[Hashable, str] | None = None,
 ) -> list[Finding]:
     """Runs the Terraform checks on a stack's `cdk.tf.json` and returns their findings.
 
-    A finding's path begins with the resource's address: "azurerm_subnet.compute.name".
+    A finding's path begins with the resource's address: "azurerm_subnet.compute.name". Stacks that
+    are compared with each other have a `name`, and one dict `taken`.
     """
     from fairway_core.checks.terraform.stack import without_nulls
 
     plain = without_nulls(stack)
-    parts = {"resources": plain.get("resource", {}), "outputs": plain.get("output", {})}
-    run = _run(Subject.TERRAFORM, {**parts, "asked": asked}, ignore)
+    providers = plain.get("provider", {}).get("azurerm", ())
+    own: Mapping[str, Any] = next((each for each in providers if "alias" not in each), {})
+    parts = {
+        "resources": plain.get("resource", {}),
+        "outputs": plain.get("output", {}),
+        "asked": asked,
+        "stack": name,
+        "subscription": own.get("subscription_id", ""),
+        "taken": {} if taken is None else taken,
+    }
+    run = _run(Subject.TERRAFORM, parts, ignore)
     return [finding for _, _, finding in run]
 
 

@@ -15,6 +15,8 @@ from fairway_core.documents import FieldError, Model, matching
 from fairway_core.environment.values import WIDEST_RANGE
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from fairway_core.yaml_text import DataPath
 
 
@@ -63,6 +65,26 @@ def check_space(space: IPv4Network) -> IPv4Network:
             f"use a length of /{WIDEST_RANGE} to /{LONGEST_PREFIX}, for example /16",
         )
     return space
+
+
+def require_private(space: IPv4Network, allowed: Iterable[IPv4Network]) -> None:
+    """Raises FieldError for a network's range that is public, unless people are allowed from it."""
+    if space.is_global and not any(map(space.subnet_of, allowed)):
+        raise FieldError(
+            f"`{space}` is a public range, and `allowed` does not name it",
+            "use a private one, for example 10.40.0.0/16; if it is yours, name it there too",
+            ("address_space",),
+        )
+
+
+def require_outside(next_hop: IPv4Address, space: IPv4Network) -> None:
+    """Raises FieldError for a firewall in the network itself: its traffic would come back to it."""
+    if next_hop in space:
+        raise FieldError(
+            f"{next_hop} is in `{space}`, the network's own range",
+            "give the address of a firewall in a connected network",
+            ("egress", "next_hop"),
+        )
 
 
 def require_apart(

@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
-from pydantic import Field, StringConstraints
+from pydantic import Field
 
 from fairway_core.catalog import limit
 from fairway_core.catalog.limits import lustre_addresses, lustre_sizes
 from fairway_core.cost.parts import ONE, Part, netapp_pool, without_meter
-from fairway_core.documents import FieldError, Model, rule
+from fairway_core.documents import FieldError, Model, matching, rule, written_as
 from fairway_core.environment.filesystem_base import EnvironmentParts, FileSystem, mbps
 from fairway_core.environment.schedule import Day, Time
+from fairway_core.fields import NO_EQUAL
 from fairway_core.resource_ids import GUID
 
 if TYPE_CHECKING:
@@ -164,6 +165,10 @@ class Maintenance(Model, defer_build=True):
     """When it begins, in UTC, for example `22:00`."""
 
 
+_SHOW_LUSTRE = f"az ad sp show --id {LUSTRE_APPLICATION_ID} --query id --output tsv"
+_OBJECT_ID = matching(GUID, "`{}` is not the object id of a service principal", _SHOW_LUSTRE)
+
+
 class Lustre(FileSystem, defer_build=True):
     """An Azure Managed Lustre file system, optionally filled from Blob storage.
 
@@ -175,13 +180,13 @@ class Lustre(FileSystem, defer_build=True):
     """`lustre`: a parallel file system that Azure runs."""
     tib: int = Field(ge=1)
     """Size in TiB, in steps of 48, 16, 8 or 4 by `mbps_per_tib`; it cannot grow."""
-    mbps_per_tib: Literal[40, 125, 250, 500] = 250
+    mbps_per_tib: Annotated[Literal[40, 125, 250, 500], NO_EQUAL] = 250
     """Throughput per TiB in MB/s."""
     maintenance: Maintenance = Field(default_factory=Maintenance)
     """When Azure may update it."""
     import_: str | None = Field(default=None, alias="import")
     """The container, under `storage.containers:`, whose blobs it shows as files."""
-    service_principal: Annotated[str, StringConstraints(pattern=f"^{GUID}$")] | None = None
+    service_principal: Annotated[str, _OBJECT_ID, written_as(GUID)] | None = None
     """The object id of "HPC Cache Resource Provider" in your directory."""
 
     resource_kind = "managed_lustre_file_system"
@@ -217,7 +222,7 @@ class Lustre(FileSystem, defer_build=True):
     def _size_is_offered(self) -> None:
         step, most = lustre_sizes(self.mbps_per_tib)
         if self.tib > most or self.tib % step:
-            near = min(most, max(step, math.ceil(self.tib / step) * step))
+            near = step * min(most // step, max(1, (self.tib + step // 2) // step))
             raise FieldError(
                 f"with {self.mbps_per_tib} MB/s per TiB, sizes are {step} to "
                 f"{most} TiB in steps of {step}, not {self.tib}",
@@ -230,7 +235,7 @@ class Lustre(FileSystem, defer_build=True):
         if self.import_ is not None and self.service_principal is None:
             raise FieldError(
                 "`import:` needs the `service_principal:` that reads the blobs",
-                f"az ad sp show --id {LUSTRE_APPLICATION_ID} --query id --output tsv",
+                _SHOW_LUSTRE,
                 path=("import",),
             )
         if self.import_ is None and self.service_principal is not None:

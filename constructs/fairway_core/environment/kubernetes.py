@@ -6,7 +6,7 @@ import re
 from ipaddress import IPv4Network
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
-from pydantic import AfterValidator, Field, field_validator
+from pydantic import AfterValidator, BeforeValidator, Field, field_validator
 
 from fairway_core.catalog import kubernetes_ends, vm_size
 from fairway_core.documents import FieldError, Model, matching, rule
@@ -327,6 +327,15 @@ class KubernetesNodes(NodePool, defer_build=True):
         )
 
 
+_NEVER_EMPTY = "the cluster's own pods need a node at all times"
+
+
+def _not_none(nodes: object) -> object:
+    if type(nodes) is int and nodes < 1:
+        raise FieldError(_NEVER_EMPTY, "write 1, or more")
+    return nodes
+
+
 class SystemPool(HasNodes, Model, defer_build=True):
     """The nodes of what AKS and Fairway run in the cluster: DNS, Flux, Kueue, operators, the pod
     through which jobs are submitted. No job runs there.
@@ -334,14 +343,13 @@ class SystemPool(HasNodes, Model, defer_build=True):
 
     size: Annotated[str, x64(_SYSTEM_SIZE)] = _SYSTEM_SIZE
     """The VM size of each."""
-    nodes: Annotated[int, Field(ge=1, le=20)] | NodeRange = 2
+    nodes: Annotated[Annotated[int, Field(ge=1, le=20)] | NodeRange, BeforeValidator(_not_none)] = 2
     """The number of nodes, or `{min, max}` between which AKS scales them."""
 
     @rule
     def _is_never_empty(self) -> None:
         if self.node_range.min < 1:
-            message = "the cluster's own pods need a node at all times"
-            raise FieldError(message, "write `min: 1`, or more", ("nodes", "min"))
+            raise FieldError(_NEVER_EMPTY, "write `min: 1`, or more", ("nodes", "min"))
 
 
 class Operators(Model, defer_build=True):
@@ -502,11 +510,14 @@ def _check_room(spec: Kubernetes, pools: Mapping[str, KubernetesNodes]) -> None:
 
 def _check_network(spec: Kubernetes, network: Network, access: Access) -> None:
     if network.egress == "none" or network.proxy is not None:
-        what = "`egress: none` closes" if network.proxy is None else "`proxy:` is the way to"
+        field, what, hint = "egress", "`egress: none` closes", "use another `egress:`"
+        if network.proxy is not None:
+            field, what, hint = "proxy", "`proxy:` is the way to", "leave `proxy:` out"
+            hint += ", and use another `egress:`" if network.egress == "none" else ""
         raise FieldError(
             f"nodes of Kubernetes fetch their system from the internet, which {what}",
-            "use another `egress:`, or another engine",
-            ("network", "proxy" if network.proxy is not None else "egress"),
+            f"{hint}, or use another engine",
+            ("network", field),
         )
     if spec.api_server == "private":
         return

@@ -9,6 +9,7 @@ from pydantic import AfterValidator, Field
 from fairway_core.catalog import limit
 from fairway_core.documents import FieldError, Model, matching, rule
 from fairway_core.environment.access import Access, check_rules
+from fairway_core.environment.addresses import require_private
 from fairway_core.environment.batch import Batch, BatchCluster, check_batch
 from fairway_core.environment.clusters import AnyCluster, MachineCluster
 from fairway_core.environment.defaults import Defaults
@@ -35,12 +36,15 @@ from fairway_core.environment.values import (
     Location,
     Zone,
     are_nested,
+    at,
     named,
     named_unlike_devices,
     named_unlike_this_machine,
 )
 from fairway_core.environment.web import Web, check_web
+from fairway_core.fields import NO_EQUAL
 from fairway_core.naming import Naming
+from fairway_core.resource_ids import check_id
 
 Address = Annotated[
     str,
@@ -57,6 +61,13 @@ ResourceId = Annotated[
 ]
 
 
+def _of_their_types(imports: dict[str, str]) -> dict[str, str]:
+    for address, resource_id in imports.items():
+        with at(address):
+            check_id(address.rpartition("/")[2].partition(".")[0], resource_id)
+    return imports
+
+
 class Environment(Model):
     """An environment file; only `name`, `location` and one cluster are required."""
 
@@ -64,7 +75,7 @@ class Environment(Model):
     """Part of every resource name: 2 to 12 lower-case letters, digits and hyphens."""
     location: Location
     """The Azure region, for example `southcentralus`."""
-    zone: Literal[1, 2, 3, "none"] = 1
+    zone: Annotated[Literal[1, 2, 3, "none"], NO_EQUAL] = 1
     """The availability zone of nodes, disks and file servers: one for all, because InfiniBand does
     not cross zones. Take `none` if the region has no zones, or offers the VM size only outside of
     them.
@@ -85,7 +96,9 @@ class Environment(Model):
     """Settings shared by several clusters or file systems."""
     state: State = LocalState()
     """The place where Terraform keeps its state."""
-    imports: dict[Address, ResourceId] = Field(default_factory=dict)
+    imports: Annotated[dict[Address, ResourceId], AfterValidator(_of_their_types)] = Field(
+        default_factory=dict
+    )
     """Existing resources that Terraform is to take over: the address of each with its Azure id."""
     moved: dict[Address, Address] = Field(default_factory=dict)
     """Addresses that a resource had before, each with the one that it has now."""
@@ -206,6 +219,7 @@ class Environment(Model):
             raise FieldError(message, hint, ("naming", field))
         self._check_mounts()
         self._check_paths()
+        self._check_machines()
         check_filesystems(
             EnvironmentParts(
                 filesystems=self.filesystems,
@@ -247,6 +261,8 @@ class Environment(Model):
                 access=access,
                 storage=self.storage,
             )
+        with at("network"):
+            require_private(network.address_space, access.allowed)
 
     def _check_mounts(self) -> None:
         from fairway_core.suggestions import did_you_mean
@@ -271,6 +287,21 @@ class Environment(Model):
                         ("filesystems", name, "path"),
                     )
             seen[filesystem.path] = name
+
+    def _check_machines(self) -> None:
+        """Raises FieldError for two VMs of one name, where all stacks are in one group."""
+        if self.resource_group is None:
+            return
+        taken = {"gateway"} if self.access.gateway else set()
+        taken |= {"slurm-scheduler"} if self.scheduler else set()
+        servers = {name: each for name, each in self.filesystems.items() if each.is_server}
+        single = {name: each for name, each in self.clusters.items() if each.is_single}
+        for section, machines in (("filesystems", servers), ("clusters", single)):
+            for name in machines:
+                if name in taken:
+                    message = f"another VM in the resource group has the name `{name}`"
+                    raise FieldError(message, "choose another name", (section, name), of_key=True)
+            taken |= {*machines}
 
     def _check_network(self) -> None:
         """Raises FieldError if the network cannot do what the rest of the environment needs."""

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field, field_validator
 from fairway_core.catalog import reserved_ranges
 from fairway_core.catalog.terraform_types import private_link, private_links
 from fairway_core.documents import FieldError, Model, rule
-from fairway_core.environment.addresses import Proxy, check_space, subnet_plan
+from fairway_core.environment.addresses import Proxy, check_space, require_outside, subnet_plan
 from fairway_core.environment.values import Address, Range, at, named
 from fairway_core.resource_ids import SubnetId, VirtualNetworkId, network_of, parts_of
 from fairway_core.suggestions import did_you_mean
@@ -155,9 +155,9 @@ class ExistingSubnets(Model, defer_build=True):
 
     @rule
     def _one_network(self) -> None:
-        home = network_of(self.compute.id)
+        home = network_of(self.compute.id).lower()  # Azure ignores case in ids
         for role, subnet in self.by_role.items():
-            if network_of(subnet.id) != home:
+            if network_of(subnet.id).lower() != home:
                 raise FieldError(
                     f"`{role}` and `compute` are subnets of different virtual networks",
                     "name subnets of one network",
@@ -245,6 +245,8 @@ class Network(Model, defer_build=True):
 
     @rule
     def _the_firewall_is_in_reach(self) -> None:
+        if isinstance(self.egress, Firewall):
+            require_outside(self.egress.next_hop, self.address_space)
         if isinstance(self.egress, Firewall) and not self.peerings:
             raise FieldError(
                 f"{self.egress.next_hop} is in no connected network",

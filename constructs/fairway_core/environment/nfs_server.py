@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
-from pydantic import AfterValidator, Field, StringConstraints, WithJsonSchema
+from pydantic import AfterValidator, Field, WithJsonSchema
 
 from fairway_core.catalog import vm_size, vm_sizes
 from fairway_core.catalog.disks import disk_kind, disk_kinds
 from fairway_core.cost.parts import ONE, Part, disks, server, without_meter
-from fairway_core.documents import FieldError, Model, rule
+from fairway_core.documents import FieldError, Model, matching, rule
 from fairway_core.environment.filesystem_base import EnvironmentParts, FileSystem
 from fairway_core.environment.values import SizeText, at, offered_size
 from fairway_core.fields import Days, between, each_once
@@ -26,7 +26,12 @@ if TYPE_CHECKING:
 else:
     DiskName = Literal[tuple(disk_kinds())]
 
-HalfHour = Annotated[str, StringConstraints(pattern=r"^([01][0-9]|2[0-3]):(00|30)$")]
+_HALF_HOUR = r"([01][0-9]|2[0-3]):(00|30)"
+HalfHour = Annotated[
+    str,
+    matching(_HALF_HOUR, "`{}` is no time on the hour or half past", "such as 02:30"),
+    WithJsonSchema({"type": "string", "pattern": f"^{_HALF_HOUR}$", "examples": ["02:30"]}),
+]
 
 _NFS_VERSIONS = (3, 4.1)
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, get_args
 
-from pydantic import Field
+from pydantic import Field, WithJsonSchema
 
 from fairway_core.catalog.limits import windows_time_zone
-from fairway_core.documents import FieldError, Model, rule
+from fairway_core.documents import FieldError, Model, matching, rule
 from fairway_core.environment.values import accepted_by
 from fairway_core.fields import each_once
 
@@ -27,7 +27,12 @@ def minutes(time: str) -> int:
     return int(hour) * 60 + int(minute)
 
 
-Time = Annotated[str, Field(pattern=r"^([01][0-9]|2[0-3]):[0-5][0-9]$", examples=["20:00"])]
+_TIME = r"([01][0-9]|2[0-3]):[0-5][0-9]"
+Time = Annotated[
+    str,
+    matching(_TIME, "`{}` is not a time of day", "such as 08:30 or 20:00"),
+    WithJsonSchema({"type": "string", "pattern": f"^{_TIME}$", "examples": ["20:00"]}),
+]
 
 
 class Schedule(Model, defer_build=True):

@@ -49,11 +49,10 @@ def environment_file(choice: str | None = None) -> Path:
         return known[choice]
     from fairway_core.suggestions import did_you_mean
 
-    raise UserError.of(
-        "unknown-environment",
-        f"no environment is called `{choice}`",
-        did_you_mean(choice, known) or "name a file",
-    )
+    hint = did_you_mean(choice, known) or "name a file"
+    if project_folder() is None:
+        hint += "\nyours are in environments/ beside cdktf.json, and there is none here or above"
+    raise UserError.of("unknown-environment", f"no environment is called `{choice}`", hint)
 
 
 def known_environments() -> dict[str, Path]:
@@ -84,7 +83,7 @@ def _default() -> Path:
     if not own:
         raise UserError.of(
             "no-environment",
-            "no environment is chosen, and there are no environments/*.yaml here or above",
+            "no environment is chosen, and there are no environments/*.yaml beside a cdktf.json",
             f"go to a project, make one with `fairway init NAME`, or set {VARIABLE} "
             f"to a file or to one of: {', '.join(known_environments())}",
         )

@@ -42,6 +42,7 @@ _DEVICE_FOLDERS = frozenset(
     }
 )
 _LOCATION = re.compile(r"[a-z][a-z0-9]+")
+_SIZE_NAME = r"Standard_\w+(-\w+)?"
 _PATH = re.compile(r"(/[A-Za-z0-9._-]+)+")
 # A mount over one of these would hide the system, the login keys or the local disks.
 _SYSTEM_FOLDERS = frozenset(
@@ -213,7 +214,13 @@ class DescribedSize(Model):
     """A VM size that Fairway does not list, described by a similar one that it does. Set what
     differs."""
 
-    name: Annotated[str, Field(pattern=r"^Standard_\w+(-\w+)?$")]
+    name: Annotated[
+        str,
+        matching(
+            _SIZE_NAME, "`{}` is not the name of a VM size", "such as Standard_ND96isr_H100_v5"
+        ),
+        written_as(_SIZE_NAME),
+    ]
     """Its name in Azure."""
     like: str
     """A listed size with the same fabric, image and devices."""

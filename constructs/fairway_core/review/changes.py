@@ -77,6 +77,8 @@ _FACTS = (
 class Change:
     """A planned change of one resource, or a change made outside of Terraform, which is drift.
 
+    `actions` are Terraform's own, in their order: a replacement may delete first, delete last, or
+    leave the old resource in Azure ("forget"). `import_id` is the id of an imported resource.
     `because` names the attributes that force a replacement, `reason` is Terraform's code for it.
     `attributes` is empty for a created or destroyed resource; `created` has the attributes of a
     created one, without its secrets.
@@ -87,9 +89,11 @@ class Change:
     type: str
     provider: str
     action: Action
+    actions: tuple[str, ...] = ()
     because: tuple[str, ...] = ()
     reason: str = ""
     moved_from: str = ""
+    import_id: str = ""
     deposed: str = ""
     attributes: tuple[AttributeChange, ...] = ()
     created: Any = None
@@ -206,11 +210,13 @@ def _change(
         # Without its registry's host: `hashicorp/azurerm`.
         provider="/".join(str(resource.get("provider_name", "")).split("/")[-2:]),
         action=action,
+        actions=tuple(change["actions"]),
         because=tuple(
             ".".join(str(step) for step in path) for path in change.get("replace_paths") or ()
         ),
         reason=str(resource.get("action_reason") or ""),
         moved_from=str(resource.get("previous_address") or ""),
+        import_id=str((change.get("importing") or {}).get("id") or ""),
         deposed=str(resource.get("deposed") or ""),
         attributes=tuple(attributes),
         created=created,
@@ -250,10 +256,11 @@ def digest_of_stack(
     """Returns the digest of one stack, `sha256:…`: plans with equal digests have equal effects.
 
     It covers, as JSON, whether the stack is planned, failed or waiting; each changed resource by
-    address, with type, provider, action, changed attributes with old and new values (all attributes
-    of a new resource), those that force a replacement, and previous address; and each changed
-    output. Secret values and values known only after apply are included as markers. Drift,
-    findings, costs, allowed losses, the order of resources, the time, and versions are not covered.
+    address, with type, provider, actions, changed attributes with old and new values (all
+    attributes of a new resource), those that force a replacement, previous address, and the id of
+    an imported one; and each changed output. Secret values and values known only after apply are
+    included as markers. Drift, findings, costs, allowed losses, the order of resources, the time,
+    and versions are not covered.
     """
     facts = [
         [
@@ -262,7 +269,9 @@ def digest_of_stack(
             each.type,
             each.provider,
             str(each.action),
+            each.actions,
             each.moved_from,
+            each.import_id,
             sorted(each.because),
             [[attribute.path, attribute.old, attribute.new] for attribute in each.attributes],
             each.created,

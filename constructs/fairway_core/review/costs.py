@@ -94,6 +94,8 @@ def review_costs(plans: Sequence[Plan], changes: Iterable[Change], prices: Price
             _lines(change.type, change.raw.get(side), region, prices)
             for side in ("before", "after")
         )
+        if "forget" in change.actions:  # Azure goes on billing it
+            after = [*before, *after]
         more = _more_units(before, after)
         if not more:
             continue

@@ -185,10 +185,13 @@ _ATTRIBUTE = _record(
 )
 _CHANGE = _record(
     partial(Change, stack=""),
-    "address type provider action because reason moved_from deposed attributes created",
+    "address type provider action actions because reason moved_from import_id deposed attributes"
+    " created",
     action=_ACTION,
+    actions=_TEXTS,
     because=_TEXTS,
     moved_from=_TEXT_OR_NULL,
+    import_id=_TEXT_OR_NULL,
     deposed=_TEXT_OR_NULL,
     attributes=_list_of(_ATTRIBUTE),
     created=_VALUE,

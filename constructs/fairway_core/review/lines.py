@@ -96,6 +96,10 @@ def change_line(change: Change) -> Line:
         line += [" (deposed ", Given(change.deposed), ")"]
     if change.moved_from:
         line += [", which was ", Given(change.moved_from)]
+    if change.import_id:
+        line += [", which is ", Given(change.import_id)]
+    if "forget" in change.actions and change.action is Action.REPLACE:
+        line += ["; the old one stays in Azure"]
     if change.because:
         line += [" because of ", Given(", ".join(change.because))]
     elif change.action is Action.REPLACE and change.reason:

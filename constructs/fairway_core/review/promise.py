@@ -37,7 +37,7 @@ def _changes(planned: StackReview, promised: StackReview) -> Iterator[str]:
 
 
 def _is_as_shown(change: Change, shown: Change) -> bool:
-    fields = ("type", "provider", "action", "moved_from")
+    fields = ("type", "provider", "actions", "moved_from", "import_id")
     return (
         all(getattr(change, field) == getattr(shown, field) for field in fields)
         and set(change.because) <= set(shown.because)

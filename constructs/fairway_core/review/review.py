@@ -292,7 +292,7 @@ def _warning(id: str, message: str, hint: str) -> Finding:  # noqa: A002
 
 def _is_same(change: Change, other: Change | None) -> bool:
     """Returns True if two plans would make the same change of a resource."""
-    fields = ("action", "attributes", "created", "because", "moved_from")
+    fields = ("actions", "attributes", "created", "because", "moved_from", "import_id")
     return other is not None and all(
         getattr(change, field) == getattr(other, field) for field in fields
     )

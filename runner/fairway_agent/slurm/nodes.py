@@ -77,8 +77,8 @@ def _act(action: str, node: str) -> None:
     """Drains, resumes or reboots a node. Raises Fault if Slurm forbids it, or has no such node."""
     user = os.environ.get("USER", "somebody")
     changes = {
-        "reboot": ("reboot", "ASAP", "nextstate=RESUME", f"reason=rebooted by {user}", node),
-        "drain": ("update", f"nodename={node}", "state=drain", f"reason=drained by {user}"),
+        "reboot": ("reboot", "ASAP", "nextstate=RESUME", f"reason={commands.REBOOTED}{user}", node),
+        "drain": ("update", f"nodename={node}", "state=drain", f"reason={commands.DRAINED}{user}"),
         "resume": ("update", f"nodename={node}", "state=resume"),
     }
     try:

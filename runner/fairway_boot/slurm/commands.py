@@ -74,12 +74,15 @@ _STATE = re.compile(r"NodeName=(?P<name>\S+).*? State=(?P<state>\S+)")
 _REASON = re.compile(r" Reason=(?P<text>.*?) \[(?P<by>[^@\]]*)@[^\]]*\]")
 HARDWARE = "hardware: "
 """Prefix of the health check's message if the machine is at fault, and not, say, a file system."""
-# Reasons written by Fairway and by slurmctld; the latter from its source, 22.05 to 25.11.
+# Reasons written by Fairway and by Slurm's daemons; the latter from its source, 22.05 to 25.11.
+# Root is also a person with sudo.
 _REASONS = (
     *("fairway:", "Azure:", "Not responding", "ResumeTimeout reached", "Kill task failed"),
-    *("Node unexpectedly rebooted", "reboot", "Prolog error", "Epilog error", "Low "),
-    *("batch job complete failure", "Duplicate jobid", "gres/", "NO NETWORK ADDRESS FOUND"),
+    *("Node unexpectedly rebooted", "Prolog error", "Epilog error"),
+    *("batch job complete failure", "Duplicate jobid", "NO NETWORK ADDRESS FOUND"),
 )
+REBOOTED, DRAINED = "rebooted by ", "drained by "
+"""Prefixes of the reasons given for people."""
 
 
 @dataclass(frozen=True)
@@ -97,10 +100,11 @@ class Node:
         return "DRAIN" in self.state and self.reason.startswith(f"fairway: {HARDWARE}")
 
     def is_a_persons(self, slurm_user: str) -> bool:
-        """Returns True if a person gave the reason, rather than slurmctld or a program of
-        Fairway's."""
-        by_slurm = self.by == slurm_user != "root"
-        return bool(self.reason) and not by_slurm and not self.reason.startswith(_REASONS)
+        """Returns True if a person drained it, rather than slurmctld or a program of Fairway's."""
+        if self.by == slurm_user != "root":
+            return self.reason.startswith(DRAINED)
+        others = (REBOOTED, *_REASONS) if self.by == "root" else REBOOTED
+        return bool(self.reason) and not self.reason.startswith(others)
 
 
 def expand(host_list: str) -> list[str]:

@@ -105,7 +105,8 @@ def releasable(settings: Settings, partition: str, hold: Hold) -> list[str]:
 
 def keep_drained(settings: Settings, names: Iterable[str]) -> list[str]:
     """Drains nodes again that a person drained: slurmctld forgets it when it deletes a node. The
-    reason outlives that, and goes when somebody resumes the node."""
+    reason outlives that, and goes when somebody resumes the node. It names the person, as the
+    account that gave it is now slurmctld's."""
     nodes = commands.nodes(settings)
     kept = [
         name
@@ -116,8 +117,11 @@ def keep_drained(settings: Settings, names: Iterable[str]) -> list[str]:
         and not nodes[name].state & {"DRAIN", "DOWN"}
     ]
     for name in kept:
-        _log.info("%s stays drained: %s", name, nodes[name].reason)
-        commands.update_nodes(settings, [name], "drain", nodes[name].reason)
+        reason = nodes[name].reason
+        if not reason.startswith(commands.DRAINED):
+            reason = f"{commands.DRAINED}{nodes[name].by}: {reason}"
+        _log.info("%s stays drained: %s", name, reason)
+        commands.update_nodes(settings, [name], "drain", reason)
     return kept
 
 

@@ -50,6 +50,7 @@ _log = logging.getLogger(__name__)
 
 
 class _TokenHandler(BaseHTTPRequestHandler):
+    timeout = _PATIENCE
     metadata: Metadata
 
     def do_GET(self) -> None:

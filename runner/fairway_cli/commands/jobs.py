@@ -73,7 +73,9 @@ def submit(
     """
     asked_at = time.time()
     if resume is not None:
-        run = _resumed(resume)
+        new: dict[str, object] = {"JOB": job, "--set": set_, "--target": target, "--tag": tag}
+        new |= {"--note": note, "--run-id": run_id, "--dry-run": dry_run}
+        run = _resumed(resume, [name for name, value in new.items() if value])
     else:
         options = {"run_id": run_id, "tags": tag or (), "note": note}
         asked = _asked(job, set_ or (), arguments.target_names(target), options)
@@ -95,13 +97,18 @@ def submit(
     print_started(run, json_=json_, quiet=quiet, by_server=by_server, asked=asked_at)
 
 
-def _resumed(run_id: str) -> Run:
-    """Submits the rest of a run. Raises UserError if it was not recorded, or with `--server`."""
+def _resumed(run_id: str, others: Sequence[str]) -> Run:
+    """Submits the rest of a run. Raises UserError if it was not recorded, with `--server`, or if
+    there are `others`: arguments of a new submission."""
     from fairway_runner.submit.submission import resume
 
     if arguments.remote_store() is not None:
         message = "`fairway submit` has no --resume with --server"
         raise UserError.of("no-server-option", message, "leave one of the two out")
+    if others:
+        message = f"`--resume` submits a run as it was recorded, without {', '.join(others)}"
+        hint = f"leave that out: fairway submit --resume {run_id}"
+        raise UserError.of("no-resume-option", message, hint)
     try:
         run = arguments.run_store().find(run_id)
     except UserError as error:

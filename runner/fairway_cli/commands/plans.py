@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import signal
 import sys
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -59,12 +60,13 @@ def plan(
     from fairway_cli.ui.reviews import allowed, form_of, show_review
     from fairway_stacks.app import usual_outdir
     from fairway_stacks.plan.planning import base_plans, plan_folder, plan_live, plan_offline
-    from fairway_stacks.plan.review import Reviewer, add_summary, write_report
+    from fairway_stacks.plan.review import Reviewer, add_summary, require_writable, write_report
     from fairway_stacks.plan.stacks import files_can_be_written, in_order, left_behind, tell
 
     form = form_of(markdown=markdown, json_=json_)
     before = [plan for each in base or () for plan in base_plans(each)]
-    with files_can_be_written(), plan_folder(out) as folder:
+    with ended_in_order(), files_can_be_written(), plan_folder(out) as folder:
+        require_writable(report)
         plans = (
             plan_offline(environment, folder)
             if offline
@@ -189,7 +191,7 @@ def deploy(
 
     asks = approved is None and sys.stdin is not None and sys.stdin.isatty()
     ask = typer.confirm if asks else None
-    with files_can_be_written():
+    with ended_in_order(), files_can_be_written():
         deploy(
             environment,
             approved,
@@ -198,6 +200,16 @@ def deploy(
             outputs_file=outputs_file,
             report=report,
         )
+
+
+@contextmanager
+def ended_in_order() -> Iterator[None]:
+    """Ends at SIGTERM as at Ctrl-C: Terraform finishes, and plans, which hold secrets, are gone."""
+    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _have_machines_run(plan: Mapping[str, Any], ask: Callable[[str], bool] | None) -> None:
@@ -249,7 +261,7 @@ def destroy(
     from fairway_stacks.plan.stacks import files_can_be_written
 
     asks = approved is None and sys.stdin is not None and sys.stdin.isatty()
-    with files_can_be_written():
+    with ended_in_order(), files_can_be_written():
         destroy(
             environment,
             stack or (),

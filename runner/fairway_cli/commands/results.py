@@ -59,9 +59,10 @@ def logs(
     from fairway_cli.ui.follow import Shape, copy_logs
     from fairway_cli.ui.progress import EXIT_CODE, is_away
     from fairway_runner.runs import log_lines as lines
+    from fairway_runner.runs.folder import logged_by
 
     expression = lines.pattern(grep)
-    found = arguments.run_store().find(run)
+    found, task = logged_by(arguments.run_store().find(run), task)
     # Following refreshes anyway. The output of a rank is searched in the log.
     looks = not follow or rank is not None or node is not None
     away = looks and is_away(found, lambda: found.refresh(logs=True))

@@ -93,7 +93,11 @@ def cancel(
     ] = None,
     json_: arguments.JsonOption = False,
 ) -> None:
-    """Cancel runs: signal their programs, and kill them after the grace period."""
+    """Cancel runs: signal their programs, and kill them after the grace period.
+
+    Until then the shell of a job's command goes on to its next program, unless it begins with
+    trap 'exit 143' TERM.
+    """
     from fairway_runner.runs.view import cancel_facts
 
     store, facts = arguments.run_store(), []

@@ -43,7 +43,8 @@ def create(
     engine = arguments.engine_of(target)
     schedules = engine.schedules()
     if (every is None) == (cron is None):
-        raise UserError.of("no-time", "no time is given", "use --every 6h, or --cron '30 2 * * *'")
+        message = "no time is given" if cron is None else "--every and --cron cannot be combined"
+        raise UserError.of("no-time", message, "use --every 6h, or --cron '30 2 * * *'")
     if cron is None:
         recurrence = times.every(span("--every", every or ""))
     else:

@@ -90,7 +90,8 @@ def token_for(address: Address) -> str:
         return _fitting(token, TOKEN)
     if name := os.environ.get(TOKEN_FILE):
         try:
-            return _fitting(Path(name).read_text("utf-8").strip(), name)
+            with Path(name).open(encoding="utf-8") as file:
+                return _fitting(file.read(_LONGEST_TOKEN).strip(), name)
         except (OSError, UnicodeDecodeError) as error:
             why = error.strerror if isinstance(error, OSError) else "it is not text"
             raise UserError.of("no-token", f"{name}: {why}", f"{TOKEN_FILE} names it") from None
@@ -115,6 +116,7 @@ def _fitting(token: str, where: str) -> str:
     raise UserError.of("no-token", message, "copy `token` of .fairway/serve.json on the server")
 
 
+_LONGEST_TOKEN = 1 << 16  # characters, with what is around it
 _PATIENCE = 60.0  # seconds without receiving a byte
 _LONG = 1800.0  # seconds for requests that are answered when something ends
 _LARGEST = 256 << 20  # bytes of an answer in memory

@@ -7,7 +7,6 @@ A run's records on the server are copied into a folder here, and read there as u
 from __future__ import annotations
 
 import json
-import os
 import re
 import secrets
 import shutil
@@ -32,6 +31,7 @@ from fairway_cli.server.client import Address, Sent, Server, found_beside, found
 from fairway_core.findings import Finding, UserError, printable
 from fairway_runner.engines import outage
 from fairway_runner.engines.engine import no_progress
+from fairway_runner.runs.kept import leads_out
 from fairway_runner.runs.records import is_run_id
 from fairway_runner.runs.store import Run, RunStore
 from fairway_runner.runs.view import RunView
@@ -215,7 +215,7 @@ class ServerEngine:
             file = folder.joinpath(*name[1:])
             # A file must not be written elsewhere through a link.
             places = [file] if link is None else [file.parent, file.parent / link]
-            if not all(Path(os.path.realpath(each)).is_relative_to(folder) for each in places):
+            if any(leads_out(each, folder) for each in places):
                 raise server.strange(f"its output {file.name} leads elsewhere")
             file.parent.mkdir(parents=True, exist_ok=True)
             if link is not None:

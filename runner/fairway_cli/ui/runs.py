@@ -19,13 +19,15 @@ if TYPE_CHECKING:
 
     from fairway_runner.runs.view import RunView
 
+# Columns that every table of runs has.
+_SHOWN = ("id", "state", "target", "tasks", "created", "time", "tags")
 # Nobody reads more lines than this.
 _MOST_POINTS = 1000
 
 
 def run_table(runs: Sequence[dict[str, Any]]) -> str:
     """Returns a line for each run, with the requested columns."""
-    more = list(runs[0].get("columns", {})) if runs else []
+    more = [name for name in (runs[0].get("columns", {}) if runs else {}) if name not in _SHOWN]
     # Metrics and parameters keep their names; facts are upper case.
     titles = [name.partition(":")[2] or name.upper() for name in more]
     header = ("RUN", "STATE", "TARGET", "TASKS", "CREATED", "TIME", "TAGS", *titles)

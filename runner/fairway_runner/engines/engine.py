@@ -77,7 +77,8 @@ class Engine(outage.Patient):
         return ""
 
     def begin_connection(self) -> None:
-        """Connects in the background for a run about to start; failures are raised on first use."""
+        """Connects in the background for a run about to start; failures are raised on first use,
+        UserError at once if something for it is missing on this machine."""
 
     def environment(self) -> dict[str, str]:
         """Returns the variables of every task, set before those of the contract."""

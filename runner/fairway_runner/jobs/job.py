@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, field_validator
 
 from fairway_agent.resources import Wanted
-from fairway_core.documents import FieldError, Later, Model, written_as
+from fairway_core.documents import FieldError, Later, Model, matching, written_as
 from fairway_core.fields import Span
 from fairway_core.light_fields import is_image
 from fairway_runner.jobs.job_fields import (
@@ -118,7 +118,7 @@ OutputPatterns = Annotated[
 ExcludedPattern = Annotated[
     str,
     fits(
-        lambda value: value and not value.startswith("/") and ".." not in value.split("/"),
+        lambda value: value == value.strip("/") and not {"", ".", ".."} & {*value.split("/")},
         "`{}` names nothing in the folder of the job's outputs",
         "write a name, or a path from the folder of outputs, for example model/cache/*",
     ),
@@ -148,7 +148,17 @@ Image = Annotated[
         "myregistry.azurecr.io/train:1",
     ),
 ]
-SlurmName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")]
+_SLURM_NAME = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}"
+SlurmName = Annotated[
+    str,
+    matching(
+        _SLURM_NAME,
+        "`{}` cannot be a name in Slurm",
+        "letters, digits, hyphens, underscores and periods, at most 64; first a letter or digit",
+    ),
+    written_as(_SLURM_NAME),
+]
+_SHM_SIZE = r"[1-9][0-9]*[kmg]"
 _BY_VARIABLES = AfterValidator(_distinct_variables)
 PriorityNumber = Annotated[int, Field(ge=-1000, le=1000)]
 
@@ -170,7 +180,8 @@ class Code(Model):
     path: Annotated[str, Field(min_length=1)] = "."
     """The folder, relative to the job file's folder."""
     exclude: tuple[str, ...] = ()
-    """Shell patterns of files and folders to leave out."""
+    """Shell patterns of files and folders to leave out, by their names or their paths: `data/` is a
+    folder only, and `/data` only the one at the top."""
     gitignore: bool | None = None
     """If true, files that Git ignores are left out, in a work tree. Without this field a warning
     names such files; `false` says that they are meant."""
@@ -181,7 +192,8 @@ class Output(Model):
 
     The task writes them into the directory FAIRWAY_OUTPUT_<ID>, which is `<id>/` in the
     folder of its outputs; `pattern` chooses among them, by default all, and `exclude` leaves some
-    out.
+    out. Pipes and sockets are not kept. `fetch` follows links to other outputs of the task; others
+    are left out, and named.
     """
 
     pattern: OutputPattern | OutputPatterns | None = None
@@ -221,7 +233,9 @@ class Checkpoint(Model):
     has not succeeded, even if it saves and exits with 0: it starts again as often as `retry`
     allows, and then it has failed."""
     grace: Span = 10.0
-    """The time that a task may take to stop before it is killed."""
+    """The time that a task may take to stop before it is killed. The signal goes to the programs
+    that work; until then the shell of `command` goes on to the next one, unless it begins with
+    `trap 'exit 143' TERM`."""
 
 
 class Metric(Model):
@@ -243,7 +257,14 @@ class Container(Model):
 
     image: Image
     """Its name in a registry, such as myregistry.azurecr.io/train:1."""
-    shm_size: Annotated[str, Field(pattern=r"^[1-9][0-9]*[kmg]$")] | None = None
+    shm_size: (
+        Annotated[
+            str,
+            matching(_SHM_SIZE, "`{}` is not a size", "a number with k, m or g, such as 8g"),
+            written_as(_SHM_SIZE),
+        ]
+        | None
+    ) = None
     """The size of /dev/shm, such as 8g."""
     options: tuple[str, ...] = ()
     """Further options of the container's runtime, such as --cap-add=SYS_PTRACE."""
@@ -426,6 +447,13 @@ class Job(Model):
             message = "a task with `cores` and without `gpus` has no GPU"
             raise FieldError(message, "leave `idle_gpu` out, or set the number of `gpus`")
         return idle
+
+    @field_validator("secrets")
+    @classmethod
+    def _are_not_in_env(cls, secrets: dict[str, str], info: ValidationInfo) -> dict[str, str]:
+        for name in secrets.keys() & info.data.get("env", {}).keys():
+            raise FieldError("`env` sets the same", "leave one of the two out", (name,))
+        return secrets
 
     @field_validator("retry")
     @classmethod

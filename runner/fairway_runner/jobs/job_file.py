@@ -68,12 +68,20 @@ class JobFile:
         """Returns its sweep. Raises UserError if it has none."""
         from fairway_core.suggestions import nearest
 
+        self._require_single()
         if (sweep := self.sweep) is None:
             data = self.document.data
             near = None if "sweep" in data else nearest("sweep", data)
             hint = f"did you mean `sweep` by `{near}`?" if near else _EXAMPLE
             raise UserError.of("no-sweep", f"{self.document.file}: the job has no sweep", hint)
         return sweep
+
+    def _require_single(self) -> None:
+        if has_steps(self.document.data):
+            location = self.document.location(("steps",), of_key=True)
+            hint = "`fairway submit` runs them all; put one step's job into a file of its own"
+            finding = Finding("several-steps", "this needs a single job", hint, location=location)
+            raise UserError([finding])
 
     def tasks(self) -> Iterator[JobFile]:
         """Yields itself, or a job file for each point of its sweep, with its values in `params`."""
@@ -95,11 +103,7 @@ class JobFile:
             hint = f"check it with: fairway check {self.document.file}; a job file has `command:`"
             location = self.document.location(("clusters",), of_key=True)
             raise UserError([Finding("not-a-job", message, hint, location=location)])
-        if has_steps(data):
-            location = self.document.location(("steps",), of_key=True)
-            hint = "`fairway submit` runs them all; put one step's job into a file of its own"
-            finding = Finding("several-steps", "this needs a single job", hint, location=location)
-            raise UserError([finding])
+        self._require_single()
         if not isinstance(data, dict) or not isinstance(data.get("params", {}), dict):
             return self.document.validate(Job)
         context = self._context(target)

@@ -173,7 +173,8 @@ def walk(folder: Path, leaves_out: LeavesOut = lambda *_: False) -> Iterator[Fou
     folders are not entered. Raises OSError with its path for an unreadable entry, such as a link to
     a folder that contains it; UserError for a link to a path that a remote user's job may not
     read."""
-    yield from _below(folder, "", leaves_out, (folder.stat(),))
+    # A link to `/` leads back too, but before that to links of processes, at random.
+    yield from _below(folder, "", leaves_out, (Path("/").stat(), folder.stat()))
 
 
 def left_out(found: Iterable[Found], what: str) -> list[Finding]:

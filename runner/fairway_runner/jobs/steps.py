@@ -67,8 +67,7 @@ class Ended(Model):
         return found if isinstance(found, list) else [] if found is None else [found]
 
 
-_CONDITIONS = "`succeeded`, `failed`, `ended` or {exit_code: 3}"
-Condition = Ending | Annotated[Ended, Called(_CONDITIONS)]
+Condition = Ending | Annotated[Ended, Called("{exit_code: 3}")]
 """Required result of a step before another begins; any result satisfies `ended`."""
 
 
@@ -149,6 +148,12 @@ def step_run(run: str, step: str) -> str:
 def _require_known(document: Document) -> None:
     known = {field.alias or name for name, field in Job.model_fields.items()} | {"steps"}
     findings = []
+    written = document.text.data["steps"]
+    written = written if isinstance(written, dict) else {}
+    for name in document.data["steps"]:
+        if name not in written:
+            path, hint = document.set_below(("steps", name)), did_you_mean(name, written)
+            findings.append(document.finding("bad-steps", path, f"there is no step `{name}`", hint))
     for key in document.data:
         if key not in known or key in ("after", "sweep"):
             hint = did_you_mean(key, known) if key not in known else "write it in a step"
@@ -211,7 +216,7 @@ def _document_of(document: Document, name: str, run: str, before: set[str]) -> D
 
 
 def _fields_of(data: Any, name: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    own = data["steps"].get(name) or {}  # `-s` may have created it
+    own = data["steps"][name] or {}  # `-s` may have filled it
     common = {key: value for key, value in data.items() if key != "steps"}
     return common, {key: value for key, value in own.items() if key != "after"}
 
@@ -224,7 +229,7 @@ def _input(document: Document, name: str, key: str, value: Any, run: str, before
     named = best if isinstance(best, dict) else value
     if "step" not in named and value.get("from") != "step":
         return value
-    path: DataPath = ("steps", name, "inputs", key)
+    path = document.set_below(("steps", name, "inputs", key))
     if "run" in named or "step" not in named:
         both = "a run and a step" if "run" in named else "no step"
         message = f"the input `{key}` names {both}"

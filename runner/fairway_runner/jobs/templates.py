@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
@@ -188,7 +189,7 @@ def all_templates(job_folder: Path) -> dict[str, Path]:
     """Returns every template that a job in that folder can name; the first of a name wins."""
     found: dict[str, Path] = {}
     for folder in template_paths(job_folder):
-        for path in sorted(folder.glob("[!_]*" + SUFFIX)):
+        for path in filter(Path.is_file, sorted(folder.glob("[!_]*" + SUFFIX))):
             found.setdefault(path.name.removesuffix(SUFFIX), path)
     return found
 
@@ -218,9 +219,25 @@ def front_matter(file: Path, source: str) -> FrontMatter:
     if comment is None:
         hint = "begin it with a comment such as {# description: what it launches #}"
         raise UserError.of("bad-template", f"{file}: the template has no description", hint)
-    # Line numbers are kept, so that errors point to the right line.
-    parsed = parse_yaml("\n" * source[: comment.start(1)].count("\n") + comment.group(1), str(file))
-    return Document(parsed, parsed.data).validate(FrontMatter)
+    before = source[: comment.start(1)].split("\n")
+    try:
+        # Line numbers are kept, so that errors point to the right line.
+        parsed = parse_yaml("\n" * (len(before) - 1) + comment.group(1), str(file))
+        return Document(parsed, parsed.data).validate(FrontMatter)
+    except UserError as error:
+        found = (_in_template(each, before, source) for each in error.findings)
+        raise error.with_findings(found) from None
+
+
+def _in_template(finding: Finding, before: Sequence[str], source: str) -> Finding:
+    """Returns a finding about the first comment at its place in the template; `before` are the
+    lines up to the text of the comment."""
+    at = finding.location
+    if at is None:
+        return finding
+    column = at.column + (len(before[-1]) if at.line == len(before) else 0)
+    text = source.split("\n")[at.line - 1]
+    return replace(finding, location=replace(at, column=column, text=text))
 
 
 def template_list(folder: Path) -> list[dict[str, str]]:

@@ -32,6 +32,7 @@ from fairway_agent.spec import LAST
 from fairway_agent.state_files import RunState, TaskState, exit_code_of, is_held
 from fairway_boot.files import alone
 from fairway_core.findings import UserError
+from fairway_core.suggestions import did_you_mean
 from fairway_runner.engines.capabilities import runs_here
 from fairway_runner.runs.records import (
     RunRecord,
@@ -340,6 +341,7 @@ def running(run: RunFolder) -> UserError:
 
 
 R = TypeVar("R", bound=RunFolder)
+T = TypeVar("T", bound=str | int | None)
 
 
 class TakenId(UserError):
@@ -424,10 +426,10 @@ def _has_record(folder: Path) -> bool:
 def chosen_task(run: RunFolder, task: str | int) -> int:
     """Returns the index of a task in the run, given its number, `finally`, or the name of a step.
     Raises UserError if the run has no such task."""
-    if has_steps(run.folder):
-        names = [each.name for each in recorded_steps(run.folder)]
-        if task in names:
-            return names.index(str(task))
+    steps = recorded_steps(run.folder) if has_steps(run.folder) else []
+    names = [each.name for each in steps]
+    if task in names:
+        return names.index(str(task))
     count = run.record.tasks - run.has_last
     if task == LAST and run.has_last:
         return count
@@ -436,8 +438,20 @@ def chosen_task(run: RunFolder, task: str | int) -> int:
     if isinstance(task, int) and 0 <= task < count:
         return task
     known = "its only task is 0" if count == 1 else f"its tasks are 0 to {count - 1}"
-    hint = f"{known}, and {LAST}" if run.has_last else known
+    known = f"{known}, and {LAST}" if run.has_last else known
+    hint = did_you_mean(str(task), names) or known
     raise UserError.of("unknown-task", f"{run.id} has no task {shown(task)}", hint)
+
+
+def logged_by(run: R, task: T) -> tuple[R, T | None]:
+    """Returns the run and the task that have the log of a task: for a step of several tasks its own
+    run, and all of its tasks."""
+    if task is not None and has_steps(run.folder):
+        step = recorded_steps(run.folder)[chosen_task(run, task)]
+        own = type(run)(run.folder.with_name(step.run))
+        if is_step_of(own.folder, run.id) and own.record.tasks > 1:
+            return own, None
+    return run, task
 
 
 def begun_steps(run: R) -> list[R]:

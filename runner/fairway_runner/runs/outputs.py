@@ -9,7 +9,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from fairway_agent.outputs import draft_of, said_empty
+from fairway_agent.outputs import draft_of, in_the_way, make_folder, said_empty
 from fairway_agent.quick import dataclass
 from fairway_boot.files import copy_file
 from fairway_core.findings import UserError
@@ -17,6 +17,7 @@ from fairway_runner.engines.capabilities import runs_here
 from fairway_runner.engines.engine import Progress, no_progress
 from fairway_runner.quantities import few
 from fairway_runner.runs.folder import RunFolder, begun_steps, chosen_task
+from fairway_runner.runs.kept import kept, say_left_out
 from fairway_runner.runs.records import has_steps, read_last, read_specs, recorded_steps
 
 if TYPE_CHECKING:
@@ -86,7 +87,8 @@ def fetch(
     force: bool = False,
     arrived: Progress = no_progress,
 ) -> Fetched:
-    """Copies the outputs and logs of all tasks, or of one, to `<folder>/<task>/`.
+    """Copies the outputs and logs of all tasks, or of one, to `<folder>/<task>/`. A warning names
+    what is left out: links that lead out of a task's outputs, pipes.
 
     Each file appears atomically. An identical existing file stays. Raises UserError, with nothing
     copied, for a different one, unless `force` replaces it. `arrived` is called with the number of
@@ -97,22 +99,28 @@ def fetch(
         return _fetch_steps(run, folder, task, force=force, arrived=arrived)
     tasks = range(run.record.tasks) if task is None else [chosen_task(run, task)]
     run.engine.collect(run, tasks, arrived)
-    wanted = [file for index in tasks for file in _kept(run, index)]
+    found = [file for index in tasks for file in _kept(run, index)]
+    wanted = [file for file in found if file.is_fit]
     if task is None and (run.folder / "setup" / "log.txt").exists():
         wanted.insert(0, _File(run.folder / "setup" / "log.txt", "setup/log.txt", is_log=True))
     if not wanted:
         message = f"{run.id} has no outputs or logs yet"
         raise UserError.of(_NOTHING, message, f"see its state: fairway show {run.id}")
-    new = [file for file in wanted if not _is_same(file.source, folder / file.name)]
-    taken = [file.name for file in new if os.path.lexists(folder / file.name)]
-    if taken and not force:
-        message = f"other files already exist in {folder}: {few(taken)}"
+    say_left_out([file.name for file in found if not file.is_fit])
+    new = [file for file in wanted if not _is_same(file, folder)]
+    places = [folder / file.name for file in new]
+    there = [in_the_way(folder, place.parent) or place for place in places]
+    others = [each for each in dict.fromkeys(there) if os.path.lexists(each)]
+    if others and not force:
+        names = few([str(each.relative_to(folder)) for each in others])
+        message = f"other files already exist in {folder}: {names}"
         hint = "choose another folder with --to, or replace them with --force"
         raise UserError.of("existing-files", message, hint, exit_code=3)
     try:
         size = _bring_all(new, wanted, folder, is_mirror=not runs_here(run.record.engine))
     except OSError as error:
-        message = f"{error.filename or folder}: cannot be written: {error.strerror}"
+        place = error.filename2 or error.filename or folder
+        message = f"{place}: cannot be written: {error.strerror}"
         raise UserError.of("unwritable-folder", message, "choose another with --to") from None
     lacking = []
     for index, name in expected(run):
@@ -158,6 +166,8 @@ def _fetch_steps(
 class _File(NamedTuple):
     source: Path
     name: str
+    link: str = ""
+    is_fit: bool = True
     is_log: bool = False
 
 
@@ -167,25 +177,19 @@ def _kept(run: Run, index: int) -> Iterator[_File]:
     if log.exists():
         yield _File(log, f"{task}/log.txt", is_log=True)
     outputs = run.task_folder(index) / "outputs"
-    for parent, folders, files in os.walk(outputs):
-        links = [name for name in folders if Path(parent, name).is_symlink()]
-        for name in sorted(files + links):
-            path = Path(parent, name)
-            yield _File(path, f"{task}/{path.relative_to(outputs).as_posix()}")
+    for path, link, is_fit in kept(outputs, outputs):
+        yield _File(path, f"{task}/{path.relative_to(outputs).as_posix()}", link, is_fit)
 
 
-def _is_same(source: Path, target: Path) -> bool:
-    if source.is_file() and target.is_file() and not target.is_symlink():
-        return source.samefile(target) or filecmp.cmp(source, target, shallow=False)
-    if _is_link(source) or target.is_symlink():
-        are_links = source.is_symlink() and target.is_symlink()
-        return are_links and os.readlink(source) == os.readlink(target)  # noqa: PTH115 - as text
-    return target.is_file() and filecmp.cmp(source, target, shallow=False)
-
-
-def _is_link(source: Path) -> bool:
-    """Returns True if the entry stays a link: a link to a file is fetched as the file."""
-    return source.is_symlink() and not source.is_file()
+def _is_same(file: _File, folder: Path) -> bool:
+    source, target = file.source, folder / file.name
+    if in_the_way(folder, target.parent) is not None:
+        return False
+    if file.link or target.is_symlink():
+        return target.is_symlink() and os.readlink(target) == file.link  # noqa: PTH115 - as text
+    if not target.is_file():
+        return False
+    return source.samefile(target) or filecmp.cmp(source, target, shallow=False)
 
 
 def _bring_all(
@@ -206,7 +210,8 @@ def _bring_all(
         known = there.get(_same_file(source))
         if known is None and is_mirror and not (file.is_log or source.is_symlink()):  # logs grow
             known = source
-        size += _bring(source, target, known)
+        make_folder(folder, target.parent)
+        size += _bring(file, target, known)
         there.setdefault(_same_file(source), target)
     return size
 
@@ -220,17 +225,16 @@ def _same_file(path: Path) -> tuple[int, int] | Path:
     return status.st_dev, status.st_ino
 
 
-def _bring(source: Path, target: Path, known: Path | None) -> int:
+def _bring(file: _File, target: Path, known: Path | None) -> int:
     """Creates one file next to its destination and moves it there; returns its size in bytes. It
     becomes another name of a `known` one with the same content, if the file system supports
     that."""
-    target.parent.mkdir(parents=True, exist_ok=True)
     draft = draft_of(target, f".{os.getpid()}")
     try:
-        if _is_link(source):
-            draft.symlink_to(source.readlink())
+        if file.link:
+            draft.symlink_to(file.link)
         elif known is None or not _linked(known, draft):
-            copy_file(source, draft)
+            copy_file(file.source, draft)
         size = os.lstat(draft).st_size
         draft.replace(target)
     finally:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
@@ -15,6 +14,8 @@ from fairway_agent.quick import dataclass
 from fairway_agent.spec import LAST, TaskSpec
 from fairway_core.findings import UserError
 from fairway_core.suggestions import did_you_mean
+from fairway_runner.runs.folder import require_one_job
+from fairway_runner.runs.kept import files_of
 from fairway_runner.runs.metrics import (
     axis_of,
     compile_patterns,
@@ -196,7 +197,7 @@ def best(run: RunFolder, metric: str | None, *, lowest: bool | None = None) -> B
     wins. `metric` may be omitted if the job has only one, and `lowest` if the job or the metric's
     name says which is better. Raises UserError if there is no such task, or the choice is unclear.
     """
-    name = metric_name(run.record.metrics, metric, run.id)
+    name = metric_name(require_one_job(run).record.metrics, metric, run.id)
     if lowest is None:
         lowest = lower_is_better(run, name, "add --min or --max")
     pattern = compile_patterns({name: run.record.metrics[name]})
@@ -279,10 +280,3 @@ class KeptOutput:
                 while data := file.read(_CHUNK):
                     digest.update(data)
         return digest.hexdigest()[:16]
-
-
-def files_of(folder: Path) -> Iterator[Path]:
-    """Yields the files below a folder, in the order of their paths, without dangling links."""
-    for parent, folders, names in os.walk(folder):
-        folders.sort()
-        yield from (path for name in sorted(names) if (path := Path(parent, name)).is_file())

@@ -16,7 +16,7 @@ from fairway_core.project_folder import find_project
 from fairway_core.suggestions import did_you_mean
 from fairway_runner.engines.capabilities import runs_here
 from fairway_runner.quantities import duration
-from fairway_runner.runs.folder import RunFolder, RunFolders, chosen_task
+from fairway_runner.runs.folder import RunFolder, RunFolders, chosen_task, logged_by
 from fairway_runner.runs.records import (
     FINAL_STATES,
     GONE,
@@ -106,15 +106,16 @@ class Run(RunFolder):
         """
         from fairway_runner.runs import log_lines as lines
 
-        self.refresh(logs=True)
+        run, task = logged_by(self, task)
+        run.refresh(logs=True)
         if tail is not None and tail < 0:
             raise UserError.of("bad-value", f"tail: {tail} is below 0", "0 leaves all lines out")
-        expression, numbers = lines.pattern(grep), lines.task_numbers(self, task)
-        ranks = lines.ranks_wanted(self, task, rank)
-        logs = lines.logs_of(self, task, ranks)
+        expression, numbers = lines.pattern(grep), lines.task_numbers(run, task)
+        ranks = lines.ranks_wanted(run, task, rank)
+        logs = lines.logs_of(run, task, ranks)
         wanted = lines.Selection(logs, ranks, attempt, expression, tail)
         if attempt is not None:
-            lines.require_attempt(self, numbers, attempt)
+            lines.require_attempt(run, numbers, attempt)
         return [
             lines.LogLine(number, line.attempt, line.rank, line.text)
             for number, log in zip(numbers, logs[-len(numbers) :], strict=True)
@@ -233,7 +234,7 @@ class RunStore(RunFolders):
             raise UserError.of("ambiguous-run", message, f"one of: {listed}")
         none = self.elsewhere() or "no run was submitted from this project yet"
         hint = (did_you_mean(text, known) or "list them: fairway list") if known else none
-        raise UserError.of("unknown-run", f"there is no run `{text}` in {self.base}", hint)
+        raise UserError.of("unknown-run", f"there is no run `{text[:80]}` in {self.base}", hint)
 
     def _goes_on(self, run_id: str) -> bool:
         try:

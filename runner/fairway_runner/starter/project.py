@@ -246,15 +246,15 @@ def _filled(file: Path, replacements: Mapping[str, str]) -> bytes:
 
 def write_project(folder: Path, settings: Settings) -> list[Path]:
     """Writes the project's files and returns their paths. Raises UserError with nothing written."""
+    hint = "name an empty folder: fairway init FOLDER"
+    if os.path.lexists(folder) and not folder.is_dir():
+        raise UserError.of("file-exists", f"{folder} is no folder; nothing was written", hint)
     files = dict(project_files(settings, in_git=is_kept_by_git(folder)))
     taken = dict.fromkeys(filter(None, (_in_the_way(folder, path) for path in files)))
     if taken:
         there = ", ".join(map(str, taken))
-        raise UserError.of(
-            "file-exists",
-            f"already in {folder}: {there}; nothing was written",
-            "name an empty folder: fairway init FOLDER",
-        )
+        message = f"already in {folder}: {there}; nothing was written"
+        raise UserError.of("file-exists", message, hint)
     made: list[Path] = []
     try:
         for path, content in files.items():
@@ -278,5 +278,5 @@ def _in_the_way(folder: Path, path: Path) -> Path | None:
     """Returns a path that has the name of the file, or of one of its folders and is none."""
     for parent in reversed(path.parents):
         if os.path.lexists(folder / parent) and not (folder / parent).is_dir():
-            return parent if parent != Path() else Path(folder.name)
+            return parent
     return path if os.path.lexists(folder / path) else None

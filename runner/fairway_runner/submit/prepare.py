@@ -147,7 +147,8 @@ def prepare(
 
         known = {"coming": coming, "going": [each.id for each in before]}
         add_kept(inputs, job_file, job, engine, store, run_id, **known, copies=copies, asks=asks)
-    named = [require_one_job(store.find(each)) for each in job.after]
+    with job_file.document.locating("after"):
+        named = [require_one_job(store.find(each)) for each in job.after]
     after = tuple(engine.predecessor(each) for each in (*before, *named))
     points = _task_lines(job_file, job, chain([first], tasks), engine, launchers)
     lines = {"tasks.jsonl": points, **_lines_around(job, first, engine, launchers)}
@@ -199,9 +200,9 @@ def _with_listed_files(
 
 def _checked(job_file: JobFile, first: JobFile, target: Target) -> tuple[Job, list[Finding]]:
     """Returns the first task's job, and warnings. Raises UserError if the target cannot run it."""
-    job = _with_receiver(first.resolve(target), target)
-    require(job, target)
     with job_file.document.locating():
+        job = _with_receiver(first.resolve(target), target)
+        require(job, target)
         require_readable(job.secrets, target)
     found = check_job(job.model_dump(exclude_unset=True, by_alias=True), target, first.document)
     if errors := [finding for finding in found if finding.severity is Severity.ERROR]:
@@ -334,6 +335,8 @@ def _with_receiver(job: Job, target: Target) -> Job:
             job = job.model_copy(update={"notify": default})
     for key, name in job.notify.secrets.items() if job.notify else ():
         if name not in job.secrets:
-            message = f"`notify.{key}`: the job has no secret `{name}`"
-            raise UserError.of("bad-value", message, f"add `secrets: {{{name}: keyvault:NAME}}`")
+            source = f"env:{name}" if runs_here(target.engine) else "keyvault:NAME"
+            path, hint = f"notify.{key}", f"add `secrets: {{{name}: {source}}}`"
+            message = f"`{path}`: the job has no secret `{name}`"
+            raise UserError([Finding("bad-value", message, hint, path)])
     return job

@@ -17,10 +17,11 @@ from fairway_runner.jobs.job_fields import BestInput, KeptInput
 from fairway_runner.jobs.job_file import JobFile, section_of, sweeps_files
 from fairway_runner.jobs.project_files import require_code, walk
 from fairway_runner.jobs.steps import NamedStep, inputs_of_runs
-from fairway_runner.runs.folder import chosen_task
+from fairway_runner.runs.folder import chosen_task, require_one_job
+from fairway_runner.runs.kept import files_of
 from fairway_runner.runs.metrics import setting_of
 from fairway_runner.runs.records import FINAL_STATES, read_last, read_specs
-from fairway_runner.runs.results import KeptOutput, files_of
+from fairway_runner.runs.results import KeptOutput
 from fairway_runner.runs.view import BEST
 from fairway_runner.submit.run_plan import Inputs, below_mount, blobs_of
 
@@ -89,7 +90,8 @@ def _located(job_file: JobFile, name: str) -> Iterator[None]:
     except UserError as error:
         from fairway_runner.engines.outage import is_away
 
-        path, location = f"inputs.{name}", job_file.document.location(("inputs", name))
+        document = job_file.document
+        path, location = f"inputs.{name}", document.location(document.set_below(("inputs", name)))
         found = [
             replace(each, path=path, location=location) if each.location is None else each
             for each in error.findings
@@ -122,9 +124,11 @@ def find_kept(
             raise UserError.of("running-run", f"{run.id} has not ended: it is {state}", hint)
     task, facts = _task(run, source)
     output = wanted.output or name
+    kept = KeptOutput(run, task, output, lambda: _bring(run, kept) if brings and is_there else None)
     if is_there:
         _require_kept(run, task, output)
-    kept = KeptOutput(run, task, output, lambda: _bring(run, kept) if brings and is_there else None)
+        if runs_here(run.record.engine):
+            _require_files(run, kept)
     return kept, {"run": run.id, "task": run.task_name(task), "output": output, **facts}
 
 
@@ -148,7 +152,7 @@ def _measure(run: Run, source: BestSource) -> tuple[str, bool]:
     """Returns the metric, and True if the lowest is best. Raises UserError if unknown."""
     from fairway_runner.runs.results import lower_is_better, metric_name
 
-    metric = metric_name(run.record.metrics, source.metric, run.id)
+    metric = metric_name(require_one_job(run).record.metrics, source.metric, run.id, "metric:")
     if source.better is not None:
         return metric, source.better == "lower"
     return metric, lower_is_better(run, metric, WHICH_BETTER)
@@ -172,6 +176,11 @@ def _require_kept(run: Run, task: int, name: str) -> None:
 
 def _bring(run: Run, kept: KeptOutput) -> None:
     run.engine.collect(run, [kept.task])
+    _require_files(run, kept)
+
+
+def _require_files(run: Run, kept: KeptOutput) -> None:
+    """Raises UserError if the output has no file on this machine."""
     if next(files_of(kept.folder), None) is None:
         called = f"task {run.task_name(kept.task)} of {run.id}"
         hint = f"see what it has printed: fairway logs {run.id}"
@@ -188,7 +197,8 @@ def missing_outputs(
         other = steps.get(str(value.get("best", value).get("run")))
         wrong = _wrong(name, value, other, jobs[other]) if other is not None else None
         if wrong is not None:
-            found = step.document.finding("bad-steps", ("inputs", name), *wrong)
+            path = step.document.set_below(("inputs", name))
+            found = step.document.finding("bad-steps", path, *wrong)
             yield replace(found, path=f"steps.{step.name}.{found.path}")
 
 

@@ -9,7 +9,7 @@ import platform
 import shutil
 import subprocess
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from fnmatch import fnmatch
 from pathlib import Path, PurePosixPath
@@ -86,11 +86,11 @@ def listed(
     folder: Path, exclude: Sequence[str] = (), *, gitignore: bool | None = False
 ) -> tuple[list[CodeFile], list[Finding]]:
     """Returns the same files, sorted by path, and warnings about others; reads none of them."""
-    patterns = (*NEVER, *exclude)
+    excluded = [_exclusion(each) for each in (*NEVER, *exclude)]
     ignored = Ignored(folder) if gitignore else None
 
     def leaves_out(path: str, entry: os.DirEntry[str]) -> bool:
-        if any(fnmatch(entry.name, each) or fnmatch(path, each) for each in patterns):
+        if any(each(path, entry) for each in excluded):
             return True
         return ignored is not None and ignored(path, entry)
 
@@ -118,6 +118,21 @@ def listed(
     if gitignore is None:
         warnings += ignored_yet_sent(folder, [each.path for each in files])
     return files, warnings
+
+
+def _exclusion(pattern: str) -> Callable[[str, os.DirEntry[str]], bool]:
+    """Returns a filter of a walk: `x/` is a folder only, `/x` and `./x` only at the top, and `**/x`
+    at the top too."""
+    wanted = pattern.rstrip("/")
+    top = wanted.removeprefix(".").removeprefix("/") if wanted.startswith(("/", "./")) else ""
+    patterns = {top} if top else {wanted, wanted.removeprefix("**/")}
+
+    def leaves_out(path: str, entry: os.DirEntry[str]) -> bool:
+        names = (path,) if top else (path, entry.name)
+        is_named = any(fnmatch(name, each) for name in names for each in patterns)
+        return is_named and (wanted == pattern or entry.is_dir())
+
+    return leaves_out
 
 
 def snapshot(code: Code, store: Path) -> Path:

@@ -37,6 +37,7 @@ from fairway_stacks.plan.review import (
     data_loss,
     in_deploy_order,
     read_approved,
+    require_writable,
     write_report,
 )
 from fairway_stacks.plan.stacks import StackFolder, say, synthesize
@@ -86,6 +87,7 @@ def deploy(
         raise UserError.of("no-approval", message, f"{AGAIN}, then --approved DIR/review.json")
     _allowed_before(known, allow)
     require()
+    require_writable(report)
     if outputs_file:
         outputs_file.open("a").close()  # reports an unwritable file before anything is applied
     with alone_in_outdir(), plan_folder(None) as folder:

@@ -18,7 +18,13 @@ from fairway_stacks.plan.planning import (
     plan_folder,
     plan_to_destroy,
 )
-from fairway_stacks.plan.review import Reviewer, data_loss, read_approved, write_report
+from fairway_stacks.plan.review import (
+    Reviewer,
+    data_loss,
+    read_approved,
+    require_writable,
+    write_report,
+)
 from fairway_stacks.plan.stacks import say, synthesize
 from fairway_stacks.plan.terraform import require
 
@@ -51,6 +57,7 @@ def destroy(
     """
     known = read_approved(approved, _AGAIN) if approved else {}
     require()
+    require_writable(report)
     with alone_in_outdir(), plan_folder(None) as folder:
         stacks = _chosen(synthesize(environment, usual_outdir()), roles)
         plans = []

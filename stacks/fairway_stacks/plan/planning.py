@@ -68,16 +68,13 @@ class StackPlan:
 
 @contextmanager
 def plan_folder(given: Path | None) -> Iterator[Path]:
-    """Yields the folder for plans, which hold secrets in clear text: readable only by the user.
-
-    Without `given` it is temporary.
-    """
+    """Yields the folder for plans, which hold secrets in clear text: a new one is readable only by
+    the user, as is each plan. Without `given` it is temporary."""
     if given is None:
         with tempfile.TemporaryDirectory(prefix="fairway-plan-") as folder:
             yield Path(folder)
         return
     given.mkdir(parents=True, exist_ok=True, mode=0o700)
-    given.chmod(0o700)
     yield given.resolve()
 
 

@@ -4,6 +4,7 @@ of an approved review, and the order of their deployment."""
 from __future__ import annotations
 
 import json
+import tempfile
 from dataclasses import dataclass
 from graphlib import TopologicalSorter
 from typing import TYPE_CHECKING
@@ -61,9 +62,16 @@ def as_json(found: Review) -> str:
     return json.dumps(review_facts(found), indent=1) + "\n"
 
 
+def require_writable(report: Path | None) -> None:
+    """Creates the folder of a report before anything is planned or applied. Raises OSError if
+    nothing can be written there."""
+    if report is not None:
+        report.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=report).close()
+
+
 def write_report(found: Review, folder: Path) -> None:
     """Writes review.md and review.json, which contain no secrets, into `folder`."""
-    folder.mkdir(parents=True, exist_ok=True)
     (folder / "review.md").write_text(markdown(found), encoding="utf-8")
     (folder / "review.json").write_text(as_json(found), encoding="utf-8")
 

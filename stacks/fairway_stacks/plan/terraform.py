@@ -6,6 +6,7 @@ import fcntl
 import json
 import os
 import shutil
+import signal
 import subprocess
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from fairway_core.findings import Finding, UserError
 from fairway_core.terraform_program import missing, program, registry
+from fairway_stacks.plan.stacks import say
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -166,17 +168,11 @@ class Terraform:
         command, *options = arguments
         words = [command, options.pop(0)] if command == "providers" else [command]
         given = ["-input=false"] if command in ("init", "plan", "apply") else []
-        try:
-            return subprocess.run(
-                [program(), f"-chdir={self.folder}", *words, "-no-color", *given, *options],
-                env={**os.environ, **self.environment},
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                check=False,
-            )
-        except FileNotFoundError:
-            raise missing() from None
+        return completed(
+            [program(), f"-chdir={self.folder}", *words, "-no-color", *given, *options],
+            {**os.environ, **self.environment},
+            umask=0o077 if command == "plan" else -1,  # it holds secrets in clear text
+        )
 
     def _init_failed(self, found: list[Mapping[str, Any]], said: str) -> UserError:
         for each in found:
@@ -213,6 +209,42 @@ class Terraform:
             hint = f"see all that it says: {program()} -chdir={self.folder} {command}"
             findings = [Finding(f"terraform-{command}", message, hint)]
         return UserError(findings, exit_code=exit_code)
+
+
+def completed(
+    words: Sequence[str], environment: Mapping[str, str], umask: int = -1
+) -> subprocess.CompletedProcess[str]:
+    """Runs Terraform to its end, also if this program is to end before it.
+
+    Interrupted, Terraform finishes what it is at, writes the state and unlocks it; interrupted
+    again, it gives up. So it has a process group of its own, which a terminal's Ctrl-C does not
+    reach, and gets a signal for each that arrives here. Raises what arrived once it has ended.
+    """
+    try:
+        process = subprocess.Popen(
+            words,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            umask=umask,
+            process_group=0,
+        )
+    except FileNotFoundError:
+        raise missing() from None
+    stopped: BaseException | None = None
+    while True:
+        try:
+            said = process.communicate()
+            break
+        except (KeyboardInterrupt, SystemExit) as stop:
+            stopped = stop
+            say("waiting for Terraform to write its state; interrupt again to have it give up")
+            process.send_signal(signal.SIGINT)
+    if stopped is not None:
+        raise stopped
+    return subprocess.CompletedProcess(process.args, process.returncode, *said)
 
 
 def require() -> None:

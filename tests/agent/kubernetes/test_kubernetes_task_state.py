@@ -12,7 +12,6 @@ from fairway_agent.kubernetes.objects import REQUESTED, Objects, Scaling, moment
 from fairway_agent.kubernetes.task_state import lacking, unrequested, view_of, why_pending
 from fairway_agent.reconcile import JobView
 
-NOW = 1_700_000_000.0
 LONG_AGO = "2023-11-14T19:10:00Z"
 ENDED = "2023-11-14T20:00:00Z"
 NAME = "digits-7k2m9p-0-0"

@@ -19,8 +19,8 @@ Run = Callable[[str], tuple[int, list[str], str]]
 
 @pytest.fixture
 def run(repository: Path, tmp_path: Path) -> Run:
-    """Returns a function that runs the program while ssh fails for lines with a text. It returns
-    the exit code, the calls and the errors."""
+    """Returns a function that runs the program while ssh fails for lines with a text, or
+    `scontrol`. It returns the exit code, the calls and the errors."""
 
     def run(fails: str) -> tuple[int, list[str], str]:
         log, bin_ = tmp_path / "log", tmp_path / "bin"
@@ -28,7 +28,7 @@ def run(repository: Path, tmp_path: Path) -> Run:
         (tmp_path / "settings").write_text("ADMIN=azureuser\n")
         (tmp_path / "nodes").write_text(NODES)
         programs = {
-            "scontrol": f"cat {tmp_path / 'nodes'}",
+            "scontrol": f"case scontrol in {fails}) exit 1 ;; esac; cat {tmp_path / 'nodes'}",
             "munge": "echo MUNGE:signed",
             "python3": f'echo "key ${{!#}}" >>{log}',
             "runuser": f'read -r given; shift 3; line="${{*:6}}"; echo "$line" >>{log}\n'
@@ -40,7 +40,8 @@ def run(repository: Path, tmp_path: Path) -> Run:
             ["bash", str(repository / SCRIPT)],
             env={"PATH": f"{bin_}:/usr/bin:/bin", "FAIRWAY_SETTINGS": str(tmp_path / "settings")},
         )
-        return done.returncode, log.read_text().splitlines(), done.stderr
+        did = log.read_text().splitlines() if log.exists() else []
+        return done.returncode, did, done.stderr
 
     return run
 
@@ -60,6 +61,7 @@ def test_munge_key_is_replaced_on_running_nodes_and_last_on_the_scheduler(run: R
 @pytest.mark.parametrize(
     ("fails", "changes", "says"),
     [
+        ("scontrol", False, ("is slurmctld up?", "nothing was changed")),
         ("'10.0.0.11 sudo -n true '", False, ("not on nd-1", "nothing was changed")),
         (
             "'10.0.0.10 sudo -n unmunge MUNGE:signed'",
@@ -68,10 +70,10 @@ def test_munge_key_is_replaced_on_running_nodes_and_last_on_the_scheduler(run: R
         ),
     ],
 )
-def test_munge_key_program_names_nodes_that_are_unreachable_or_lack_the_key(
+def test_munge_key_program_says_who_is_unreachable_or_lacks_the_key(
     run: Run, fails: str, changes: bool, says: tuple[str, str]
 ) -> None:
-    """Nothing changes in the first case, and the other nodes continue in the second."""
+    """Nothing changes but in the last case, in which the other nodes continue."""
     status, did, said = run(fails)
     assert status == 1
     keys = [line for line in did if line.startswith("key")]

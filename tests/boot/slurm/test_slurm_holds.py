@@ -18,6 +18,13 @@ OURS = " Reason=Azure: no room [slurm@2026-01-01T10:00:00]"
 SLURMS = " Reason=Not responding [slurm@2026-01-01T10:00:00]"
 
 
+@pytest.fixture
+def lab(lab: Lab) -> Lab:
+    """Returns the programs as slurmctld's own user runs them."""
+    lab.set(user="slurm")
+    return lab
+
+
 class TestHold:
     """Nodes without capacity, which are held instead of being requested every few minutes."""
 
@@ -161,21 +168,31 @@ class TestDrain:
             nd_3="DOWN+CLOUD+POWERED_DOWN Reason=new words [slurm@now]",
             nd_4="IDLE+CLOUD+DRAIN+POWERED_DOWN",
             nd_5="IDLE+CLOUD+DRAIN",
+            nd_6="IDLE+CLOUD+DRAIN+POWERED_DOWN Reason=drained by ann: keep out [slurm@now]",
+            nd_7="IDLE+CLOUD+DRAIN+POWERED_DOWN Reason=Prolog error, I look at it [ann@now]",
+            nd_8="IDLE+CLOUD+DRAIN+POWERED_DOWN Reason=reboot it later, by sudo [root@now]",
+            nd_9="DOWN+CLOUD+POWERED_DOWN Reason=Low RealMemory [slurm@now]",
+            nd_10="DOWN+CLOUD+POWERED_DOWN Reason=rebooted by ann [ann@now]",
             other_0="DOWN+CLOUD+POWERED_DOWN",
         )
-        lab.set(user="slurm")
         lab.run("power", "reconcile")
-        assert lab.told == ["scontrol update nodename=nd-1,nd-2,nd-3,nd-4 state=resume"]
+        names = "nd-1,nd-2,nd-3,nd-4,nd-9,nd-10"
+        assert lab.told == [f"scontrol update nodename={names} state=resume"]
 
     def test_slurm_drain_by_a_user_is_restored_after_the_node_was_deleted(self, lab: Lab) -> None:
         """slurmctld clears the flag when it lets a node go, and keeps the reason."""
+        kept = "drained by ann: keep out"
         lab.states(
             nd_0="IDLE+CLOUD+POWERING_DOWN" + MINE,
             nd_1="IDLE+CLOUD+POWERING_DOWN" + OURS,
             nd_2="IDLE+CLOUD+POWERING_DOWN",
+            nd_3=f"IDLE+CLOUD+POWERING_DOWN Reason={kept} [slurm@now]",
         )
-        lab.run("suspend", "nd-[0-2]")
-        assert lab.told == ["scontrol update nodename=nd-0 state=drain reason=keep out"]
+        lab.run("suspend", "nd-[0-3]")
+        assert lab.told == [
+            f"scontrol update nodename={name} state=drain reason={kept}"
+            for name in ("nd-0", "nd-3")
+        ]
 
 
 class TestHosts:

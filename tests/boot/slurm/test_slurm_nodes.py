@@ -352,11 +352,15 @@ class TestKey:
         assert "holds no munge key" in scheduler.log
         assert (scheduler.folder / "etc" / "munge.key").read_bytes() == b"p" * 32
 
-    def test_munge_key_is_not_created_if_the_vault_refuses_access(self, scheduler: Lab) -> None:
+    @pytest.mark.parametrize(("asked", "status"), [("GET /secrets", 403), ("GET /metadata", 404)])
+    def test_munge_key_is_not_created_if_the_vault_or_a_token_is_refused(
+        self, scheduler: Lab, asked: str, status: int
+    ) -> None:
+        """The metadata service's 404 says nothing of the vault."""
         settings = scheduler.settings
         assert munge.read_key(settings, metadata_service(settings)) is None
-        scheduler.azure.faults.append(("GET /secrets", 403, {}))
-        assert scheduler.process("munge").returncode == 1
+        scheduler.azure.faults += [(asked, status, {"Retry-After": "0"}) for _ in range(9)]
+        assert scheduler.run("munge") == 1
         assert scheduler.azure.secret is None
 
 

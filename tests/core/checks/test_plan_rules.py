@@ -325,6 +325,11 @@ def _rules(action: str, *ranges: str, name: str = "network_rules") -> dict[str, 
     [
         (RULES, OPEN, {**OPEN, "destination_port_range": "*"}, ""),
         (RULES, OPEN, {**OPEN, "description": "x"}, None),
+        (RULES, {**OPEN, "destination_address_prefix": "10.0.0.5/32"}, OPEN, ""),
+        (RULES, {**OPEN, "priority": 4000}, {**OPEN, "priority": 100}, ""),
+        (RULES, None, {**OPEN, "source_address_prefix": None}, "known only after apply"),
+        (RULES, {**DENY, "priority": 100}, {**DENY, "priority": 4000}, "would be another"),
+        (RULES, DENY, {**DENY, "source_address_prefix": "10.0.0.0/8"}, "would be another"),
         (
             *(GROUP, {"security_rule": [RULE, DENY]}, {"security_rule": [RULE]}),
             f"rule `deny` of `{GROUP}.x`, which denies access, would be removed",

@@ -14,15 +14,6 @@ from receivers import Receiver
 class TestTheContract:
     """A job's script on its main host and on the other nodes, and the files that it keeps."""
 
-    def test_batch_run_ends_all_nodes_with_the_exit_code_of_the_one_that_fails(
-        self, batch: Batch
-    ) -> None:
-        command = (
-            "$FAIRWAY_EACH_NODE bash -c '((FAIRWAY_NODE_RANK != 1)) && exec sleep 300; exit 9'"
-        )
-        job = batch.fairway.job(command, template="plain", nodes=3)
-        assert batch.watch(job)[0] == 9
-
     def test_batch_run_outputs_include_hidden_files(self, batch: Batch) -> None:
         command = 'cd "$FAIRWAY_OUTPUT_MODEL"; mkdir -p a/.hydra; touch .hidden a/.hydra/x a/b'
         job = batch.fairway.job(command, template="plain", outputs={"model": {}})

@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
-from program import Fairway, Gate, Pipe, Place
+from program import Fairway, Pipe, Place
 from programs import executable
-from receivers import Receiver
-from waiting import until, without_delays
+from waiting import without_delays
 
 from fairway_runner.runs.store import FINAL_STATES
 
@@ -51,16 +50,6 @@ def watched(
     facts = json.loads(done.stdout.splitlines()[-1])
     assert facts["exit_code"] == done.returncode, done.stderr
     return done.returncode, facts["run_id"], without_delays(done.stderr)
-
-
-def sampled(fairway: Fairway, run: str, nodes: int) -> list[dict[str, Any]]:
-    """Returns the last sample of each of a run's nodes, once each node has a sample with rates."""
-
-    def found() -> list[dict[str, Any]]:
-        facts = json.loads(fairway.within("top", run, "--json").stdout)
-        return [each for each in facts["nodes"] if each["cpu"] is not None]
-
-    return until(lambda: known if len(known := found()) == nodes else [])
 
 
 class TestOneTask:
@@ -180,13 +169,6 @@ class TestOneTask:
         assert fairway.within("wait", facts["run_id"]).returncode == 0
         assert fairway.within("logs", facts["run_id"]).stdout == "first\nmore\n"
 
-    def test_run_setup_ends_before_the_command_starts(self, fairway: Fairway, place: Place) -> None:
-        made = "echo set up; echo made > made.txt"
-        code, run, log = watched(fairway, place, "cat made.txt", setup=made)
-        assert code == 0, log
-        assert fairway.within("logs", run).stdout.startswith("[setup] set up\n")
-        assert fairway.within("logs", run, "--task", "0").stdout == "made\n"
-
     def test_run_with_a_failing_setup_fails_with_its_exit_code(
         self, fairway: Fairway, place: Place
     ) -> None:
@@ -287,56 +269,6 @@ class TestOneTask:
         assert fairway.within("wait", run).returncode == 0
         facts = facts_of(fairway, run)
         assert [each["attempts"] for each in facts["task_list"]] == [2, 1, 1]
-
-    @pytest.mark.one_engine("ssh")
-    def test_exec_runs_a_command_in_folder_and_environment_of_a_running_job(
-        self, fairway: Fairway, place: Place, pipe: Pipe, gate: Gate
-    ) -> None:
-        """The environment includes the job's own variables."""
-        held = f"exec 9>{pipe.path}; echo up >&9; read -r _ <{gate.path}"
-        job = fairway.job(f"{held}; :", template="plain", env={"MINE": HOSTILE})
-        (fairway.folder / "here.txt").write_text("the code\n")
-        run = fairway.submit(job, "--target", place.name)
-        pipe.lines(1)
-        shown = 'printf "%s|" "$FAIRWAY_RUN" "$FAIRWAY_TASK" "$MINE"; cat here.txt; exit 7'
-        done = fairway("exec", run, "--", "sh", "-c", shown)
-        assert (done.returncode, done.stdout) == (7, f"{run}|0|{HOSTILE}|the code\n"), done.stderr
-        gate.open()
-        assert fairway.within("wait", run).returncode == 0
-        late = fairway("exec", run, "--", "true")
-        assert (late.returncode, late.stdout) == (2, "")
-        assert f"{run} has ended: succeeded" in late.stderr
-
-    @pytest.mark.one_engine("local")
-    def test_top_samples_the_nodes_of_a_running_run(
-        self, fairway: Fairway, place: Place, pipe: Pipe, gate: Gate
-    ) -> None:
-        nodes = min(2, place.nodes)
-        held = f"exec 9>{pipe.path}; echo up >&9; read -r _ <{gate.path}"
-        job = fairway.job(held, template="plain", nodes=nodes, sample_every="0.5s")
-        run = fairway.submit(job, "--target", place.name)
-        pipe.lines(1)
-        for sample in sampled(fairway, run, nodes):
-            assert 0 <= sample["cpu"] <= 1
-            assert 0 < sample["memory"] < sample["memory_total"]
-        assert f"{run}  running\nNODE" in fairway.within("top", run).stdout
-        gate.open()
-        assert fairway.within("wait", run).returncode == 0
-        assert "processors " in fairway.show(run)["use"]
-
-    @pytest.mark.one_engine("ssh")
-    def test_webhook_is_called_when_a_run_fails(
-        self, fairway: Fairway, place: Place, receiver: Receiver
-    ) -> None:
-        place.lead_to(receiver.port)
-        notify = {"webhook": receiver.url, "on": ["failed"]}
-        job = fairway.job("echo a-secret; exit 3", template="plain", notify=notify)
-        run = fairway.submit(job, "--target", place.name)
-        said = receiver.next()
-        assert (said["run"], said["event"], said["state"]) == (run, "failed", "failed")
-        assert said["tasks"] == {"failed": 1}
-        assert fairway.within("wait", run).returncode == 3
-        assert "a-secret" not in json.dumps(said)
 
     @pytest.mark.one_engine("local")
     def test_retry_of_a_cancelled_run_continues_from_its_checkpoint(
@@ -486,14 +418,6 @@ class TestTheTarget:
         fairway.ok("clean", run, "--yes", cwd=elsewhere)
         assert run not in found()
 
-    @pytest.mark.one_engine("ssh")
-    def test_target_nodes_are_listed(self, fairway: Fairway, place: Place) -> None:
-        nodes = fairway.ok("nodes", "list", place.name, "--json")
-        assert len(json.loads(nodes)) == place.nodes
-        targets = json.loads(fairway.within("targets", "--json").stdout)
-        [mine] = [target for target in targets if target["name"] == place.name]
-        assert mine["nodes_now"] == place.nodes
-
     @pytest.fixture
     def mpi_place(self, place: Place) -> Place:
         """The target, if it has MPI."""
@@ -581,19 +505,3 @@ class TestTheTarget:
         code, run, log = watched(fairway, mpi_place, command, **fields)
         assert code == 11, log
         assert "rank 2 says no" in fairway.within("logs", run).stdout
-
-    @pytest.mark.one_engine("ssh")
-    def test_run_with_after_starts_when_the_other_run_has_ended(
-        self, fairway: Fairway, place: Place, gate: Gate
-    ) -> None:
-        if place.engine == "batch":
-            pytest.skip("refused there")
-        job = fairway.job(f"read -r _ <{gate.path}; echo first", template="plain")
-        first = fairway.submit(job, "--target", place.name)
-        fields = {"after": [first], "finally": {"command": "echo last"}}
-        job = fairway.job("echo second", template="plain", **fields)
-        second = fairway.submit(job, "--target", place.name)
-        assert fairway.show(second)["state"] == "queued"
-        gate.open()
-        assert fairway.within("wait", second).returncode == 0
-        assert facts_of(fairway, first)["state"] == "succeeded"

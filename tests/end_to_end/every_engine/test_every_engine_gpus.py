@@ -5,8 +5,6 @@ at a gate, so that the test knows which of them run at the same time.
 """
 
 import json
-import os
-import signal
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +32,6 @@ say("down " + json.dumps(has))
 """
 
 
-HERE = pytest.mark.parametrize("node", ["local"], indirect=True)
 # A run on an ssh cluster holds whole nodes.
 SHARED = pytest.mark.parametrize("node", ["local", "slurm", "batch", "kubernetes"], indirect=True)
 
@@ -132,21 +129,6 @@ def test_gpus_of_a_node_are_shared_by_several_runs(
     assert (word, has["FAIRWAY_GPUS"]) in (("up", "0"), ("up", "6"))
     gate.open(2)
     assert fairway.within("wait", third).returncode == 0
-
-
-@HERE
-def test_gpus_are_free_again_after_their_supervisor_was_killed(
-    fairway: Fairway, node: Place, signs: Signs, gate: Gate
-) -> None:
-    """The next run gets the GPUs once the tasks of the lost run have ended."""
-    run = fairway.submit(sweep(fairway, signs, gate, 8, gpus=1), "--target", node.name)
-    said(signs, 8)
-    os.kill(fairway.record(run)["supervisor"], signal.SIGKILL)
-    second = fairway.submit(sweep(fairway, signs, gate, 1, gpus=8), "--target", node.name)
-    *_, (word, has) = said(signs, 9)
-    assert (word, has["FAIRWAY_GPUS"]) == ("up", "0,1,2,3,4,5,6,7")
-    gate.open()
-    assert fairway.within("wait", second).returncode == 0
 
 
 IDLE = {"below": 5, "for": "1s"}

@@ -114,32 +114,6 @@ def _trained(gate: Gate) -> dict[str, Any]:
 _BEST, _SHOW = {"best": {"step": "train", "metric": "accuracy"}}, "cat $FAIRWAY_INPUT_MODEL/m"
 
 
-@pytest.mark.one_engine("local")
-def test_steps_choose_the_best_task_of_a_sweep_on_the_target(
-    fairway: Fairway, place: Place, gate: Gate
-) -> None:
-    """No command follows the run, except on Batch, where a command has to start the step."""
-    named = {
-        "train": _trained(gate),
-        "score": {"after": "train", "inputs": {"model": _BEST}, "command": _SHOW},
-    }
-    file, run = fairway.folder / "steps.json", place.new_id("best")
-    file.write_text(json.dumps({"name": "best", "template": "plain", "steps": named}))
-    done = fairway.ok("submit", file, "--target", place.name, "--run-id", run)
-    if place.engine == "batch":
-        assert f"has to stay on to begin: score, by: fairway wait {run}" in done
-    else:
-        assert "its steps begin by themselves" in done
-        waiting = fairway.show(f"{run}-score")["inputs"]["model"]
-        assert (waiting["task"], waiting["value"]) == ("the best", None)
-    gate.open(2)
-    followed = run if place.engine == "batch" else f"{run}-score"
-    assert fairway.within("wait", followed).returncode == 0
-    assert fairway.within("logs", f"{run}-score").stdout == "accuracy=2\n"
-    model = {"run": f"{run}-train", "task": "1", "output": "model", "metric": "accuracy"}
-    assert fairway.show(f"{run}-score")["inputs"]["model"] == model | {"value": 2.0}
-
-
 def _serving(fairway: Fairway) -> Popen[str]:
     """Starts `fairway serve` in the project and returns it once it is ready."""
     server = fairway.start("serve", "--socket", fairway.folder / "page.sock")

@@ -28,7 +28,6 @@ VM = (
     "/subscriptions/00000000-0000-0000-0000-000000000009/resourceGroups/k/providers"
     "/Microsoft.Compute/virtualMachineScaleSets/aks-sim/virtualMachines/0"
 )
-SELECTOR = {"agentpool": "sim"}
 TARGET = __main__.target()
 POOL = TARGET.model_copy(
     update={

@@ -31,13 +31,6 @@ def failed(fairway: Fairway, job: Path, code: int) -> str:
 class TestEnds:
     """Ends of a task and of its waiting, and the reasons shown."""
 
-    def test_slurm_run_ends_with_the_exit_code_of_the_first_node_that_fails(
-        self, fairway: Fairway
-    ) -> None:
-        command = 'if [ "$FAIRWAY_NODE_RANK" = 1 ]; then exit 7; fi; sleep 600'
-        job = fairway.job(command, template="every-node", nodes=3)
-        failed(fairway, job, 7)
-
     # As with cgroups, Slurm then kills what a task leaves behind.
     @pytest.mark.parametrize("slurm", ["proctrack/pgid"], indirect=True)
     def test_slurm_node_that_saves_after_another_has_failed_has_the_grace_of_its_job(

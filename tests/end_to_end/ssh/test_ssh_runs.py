@@ -48,22 +48,6 @@ def leftovers(cluster: SshCluster) -> list[str]:
     return found
 
 
-def test_ssh_run_fails_and_names_the_host_that_died(
-    fairway: Any, cluster: SshCluster, signs: Any
-) -> None:
-    job = fairway.job(f"echo up >{signs}; sleep 600", template=EACH, nodes=3)
-    run = fairway.submit(job, "-t", "pair")
-    signs.lines(3)
-    cluster.kill("n2")
-    waited = fairway.within("wait", run)
-    assert waited.returncode == 255
-    (task,) = fairway.show(run)["task_list"]
-    state = json.loads((remote(cluster, run) / "tasks" / "0" / "state.json").read_text())
-    assert task["state"] == "failed"
-    assert state["reason"] == "node n2 could not be reached any more"
-    assert leftovers(cluster) == []
-
-
 @pytest.mark.nightly
 def test_ssh_run_with_mpi_fails_and_names_the_host_that_died(
     fairway: Any, cluster: SshCluster, signs: Any

@@ -165,32 +165,6 @@ def test_azure_call_without_an_answer_logs_that_the_service_is_silent(
     assert "Ctrl-C ends it" in said
 
 
-@pytest.mark.parametrize("ask", ["exists", "blobs"])
-def test_azure_storage_without_an_answer_logs_that_it_is_silent(
-    monkeypatch: pytest.MonkeyPatch, ask: str
-) -> None:
-    monkeypatch.setattr("fairway_runner.engines.outage._QUIET", 0.05)
-    told: queue.Queue[logging.LogRecord] = queue.Queue()
-    monkeypatch.setattr(logging.getLogger("fairway"), "handlers", [QueueHandler(told)])
-    said: list[str] = []
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        where = f"http://127.0.0.1:{server.getsockname()[1]}/a"
-        text = f"DefaultEndpointsProtocol=http;AccountName=a;AccountKey=YWJj;BlobEndpoint={where};"
-        monkeypatch.setenv("AZURE_STORAGE_CONNECTION_STRING", text)
-        storage = Storage(Target.local(), 0.0)
-
-        def answer_nobody() -> None:
-            with server.accept()[0]:
-                said.append(told.get(timeout=300).getMessage())
-
-        silent = threading.Thread(target=answer_nobody)
-        silent.start()
-        with pytest.raises(ServiceError, match="Azure Storage has not answered for 0 s"):
-            storage.exists("c", "b") if ask == "exists" else next(storage.blobs("c", ""))
-        silent.join()
-    assert said[0].startswith("Azure Storage does not answer")
-
-
 def test_azure_storage_refuses_invalid_connection_string(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AZURE_STORAGE_CONNECTION_STRING", "BlobEndpoint")
     finding = refused(lambda: Storage(Target.local(), 0.0).client)

@@ -263,11 +263,8 @@ def test_batch_task_requires_slots_by_its_share_of_the_node(
     task = requests.task(replace(SPEC, wanted=wanted))
     assert task.get("requiredSlots") == required
     assert ("requiredSlots" in task) is (required is not None)
-
-
-def test_batch_task_slots_by_cores_on_a_node_without_gpus() -> None:
-    task = wire(size="Standard_D16s_v6", slots=4).task(replace(SPEC, wanted=Wanted(cores=5)))
-    assert task["requiredSlots"] == 2
+    requests = wire(size="Standard_D16s_v6", slots=4)  # has no GPUs
+    assert requests.task(replace(SPEC, wanted=Wanted(cores=5)))["requiredSlots"] == 2
 
 
 class TestEndings:

@@ -188,16 +188,9 @@ class TestPreparing:
         bindings = [found["RoleBinding"], found["ClusterRoleBinding"]]
         heads = [{"kind": "ServiceAccount", "name": "fairway-head", "namespace": "training"}]
         assert [each["subjects"] for each in bindings] == [heads, heads]
-
-    def test_kubernetes_prepare_names_cluster_roles_uniquely_per_namespace(self) -> None:
-        kinds = ("ClusterRole", "ClusterRoleBinding")
-        names = [
-            each["metadata"]["name"]
-            for space in ("one", "two")
-            for each in objects(target(namespace=space))
-            if each["kind"] in kinds
-        ]
-        assert len(set(names)) == 2
+        for each in objects(target(namespace="another")):
+            if each["kind"].startswith("ClusterRole"):  # of all namespaces
+                assert each["metadata"]["name"] != found[each["kind"]]["metadata"]["name"]
 
     def test_kubernetes_prepare_forbidden_by_the_server_hints_at_print(
         self, monkeypatch: pytest.MonkeyPatch
@@ -281,11 +274,8 @@ class TestPods:
         ]
 
     @pytest.mark.usefixtures("entered")
-    def test_kubernetes_shell_on_a_node_without_a_pod_hints_at_kubectl_debug(self) -> None:
+    def test_kubernetes_shell_needs_a_pod_on_the_node_and_drain_a_known_node(self) -> None:
         shell = lambda: KubernetesEngine(target()).shell("nd-2")  # noqa: E731
         assert "kubectl debug node/nd-2" in refused(shell, "no pod of a run is on nd-2").hint
-
-    @pytest.mark.usefixtures("entered")
-    def test_kubernetes_drain_of_an_unknown_node_is_refused(self) -> None:
         with pytest.raises(UserError, match="`nd` has no node `nd-3`"):
             KubernetesEngine(target()).act_on_node("drain", "nd-3")

@@ -219,18 +219,11 @@ def test_bastion_without_az_hints_at_what_to_install(
     ends(done, 4, "`az` is not on this machine's PATH", "az extension add --name bastion; az login")
 
 
-@pytest.fixture
-def no_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Makes every ssh connection fail."""
-    config = tmp_path / "config"
-    config.write_text("Host *\n    ProxyCommand false\n")
-    monkeypatch.setenv("FAIRWAY_SSH_CONFIG", str(config))
-
-
-@pytest.mark.usefixtures("no_way")
 def test_private_address_that_does_not_answer_is_reported_with_ways_to_reach_it(
-    fairway: RunFairway,
+    fairway: RunFairway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    (config := tmp_path / "config").write_text("Host *\n    ProxyCommand false\n")
+    monkeypatch.setenv("FAIRWAY_SSH_CONFIG", str(config))
     _target()
     code, _, said = fairway(Path(), "nodes", "list", "box")
     assert code == 5

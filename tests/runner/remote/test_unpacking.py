@@ -205,6 +205,32 @@ def test_download_works_with_a_login_shell_that_prints(
     assert caplog.text.count("Welcome") == (2 if has_rsync else 0)
 
 
+@pytest.mark.parametrize("kind", ["rsync", "tar", "here"])
+def test_download_replaces_links_and_folders_and_writes_through_none(
+    tmp_path: Path, kind: str
+) -> None:
+    """A retry may keep a folder where the first attempt kept a link, and the other way round."""
+    host: Connection = Here()
+    if kind != "here":
+        host = NoisyHost(tmp_path / "ssh", has_rsync=kind == "rsync")
+        (tmp_path / "ssh").write_text((tmp_path / "ssh").read_text().replace("echo Welcome\n", ""))
+    there, here, victim = (tmp_path / each for each in ("there/out", "here/out", "victim"))
+    for folder in (there / "link", here / "folder", victim):
+        folder.mkdir(parents=True)
+    (there / "link" / "keys").write_text("theirs")
+    (there / "folder").symlink_to("link")
+    (there / "file").write_text("theirs")
+    os.mkfifo(there / "pipe")
+    (here / "folder" / "old").touch()
+    (here / "link").symlink_to(victim)
+    (here / "file").symlink_to(victim / "file")
+    host.download(str(there.parent), ["out"], here.parent, deadline=60.0)
+    assert [*victim.iterdir()] == []
+    assert (here / "link" / "keys").read_text() == (here / "folder" / "keys").read_text()
+    assert (here / "folder").is_symlink()
+    assert not (here / "file").is_symlink()
+
+
 def test_noisy_shell_check_reports_a_login_shell_that_prints(tmp_path: Path) -> None:
     host = NoisyHost(tmp_path / "ssh")
     [finding] = connection.of_shell(host, 60.0)

@@ -42,10 +42,6 @@ def _steps(file: Path) -> list[dict[str, Any]]:
     return [step for job in _load(file)["jobs"].values() for step in job["steps"]]
 
 
-def _actions(file: Path) -> set[str]:
-    return {step["uses"] for step in _steps(file) if "uses" in step}
-
-
 def test_starter_workflows_pass_zizmor(project: Path) -> None:
     _holds(tool("zizmor"), "--offline", "--no-progress", ".", folder=project)
 
@@ -62,7 +58,8 @@ def test_starter_workflows_pin_the_action_versions_of_our_own_workflows(project:
 
     def versions(folder: Path) -> dict[str, str]:
         files = folder.glob(".github/workflows/*.yml")
-        return dict(use.split("@") for file in files for use in sorted(_actions(file)))
+        steps = (step for file in files for step in _steps(file))
+        return dict(sorted(step["uses"].split("@") for step in steps if "uses" in step))
 
     own, written = versions(OWN), versions(project)
     assert {name: written[name] for name in own.keys() & written} == {

@@ -26,12 +26,16 @@ def test_list_page_filters_runs_and_has_a_fragment(client: TestClient, make_run:
     nothing = client.get("/?state=lost").text
     assert "No run matches" in nothing
     assert "fairway submit JOB" not in nothing
-    make_run("job-c")
+    make_run("job-c", [{"state": "cancelled"}], "cancelled")
+    both = client.get("/?state=failed&state=succeeded").text
+    assert [f"job-{each}" in both for each in "abc"] == [True, True, False]
+    assert 'data-fragment="/?state=failed&amp;state=succeeded&amp;fragment=1"' in both
+    make_run("job-d")
     place = 'data-fragment="/?state=succeeded&amp;fragment=1"'
     answers(client.get("/?state=succeeded"), 200, place)
     fragment = client.get("/?state=succeeded&fragment=1").text
     assert "<html" not in fragment
-    assert 'href="/runs/job-c"' in fragment
+    assert 'href="/runs/job-d"' in fragment
 
 
 def test_run_pages_escape_the_text_of_runs_and_cancel_an_unsent_one(

@@ -58,6 +58,8 @@ def runs(make_run: MakeRun) -> list[Run]:
         ["list", "--sort", "name", "--json", "--limit", "1"],
         ["list", "--since", "1d"],
         ["list", "--name", "none"],
+        ["list", "--text", "JOB-"],
+        ["list", "--target", "nd"],
         ["list", "--watch", "--json"],
         ["list", "--state", "odd"],
         ["show", "job"],
@@ -122,22 +124,6 @@ def test_server_option_refuses_unknown_runs_and_commands(ask: Ask, runs: list[Ru
     ends(ask("rerun", "job-a"), 2, "`fairway rerun` does not work with --server", hint)
 
 
-def test_server_option_follows_a_run_to_its_end(ask: Ask, make_run: MakeRun) -> None:
-    run = make_run("job-a", [{"log": "one\n", "state": "running"}], "running")
-
-    def go_on() -> None:
-        with run.log(0).open("a") as out:
-            out.write("two\nlast")
-        (run.folder / "new").write_text(json.dumps({"state": "failed", "exit_code": 3}))
-        (run.folder / "new").replace(run.folder / "state.json")
-
-    thread = threading.Thread(target=go_on)
-    thread.start()
-    assert ask("logs", "job", "-f") == (0, "one\ntwo\nlast", "")
-    thread.join()
-    assert ask("wait", "job-a") == (3, "job-a failed\n", "")
-
-
 def test_server_option_wait_ends_with_its_timeout(ask: Ask, make_run: MakeRun) -> None:
     make_run("job-a", [{"state": "running"}], "running", engine="none-such")
     ends(ask("wait", "job-a", "--timeout", "0.1s"), 5, "job-a is still running after 0.1s")
@@ -158,6 +144,7 @@ def test_server_variable_applies_only_to_commands_that_servers_support(
     [
         ("http://example.com", "http://example.com would send the token unencrypted"),
         ("http://127.0.0.1.example.com", "would send the token unencrypted"),
+        ("", "is not the URL of a server"),
         ("ftp://127.0.0.1", "is not the URL of a server"),
         ("127.0.0.1:80", "is not the URL of a server"),
         ("https://", "is not the URL of a server"),
@@ -206,6 +193,9 @@ def test_server_option_reads_the_token_from_environment_file_or_record(
     assert f"{file}: it is not text" in fairway(tmp_path, *words)[2]
     file.write_text("two words")
     assert f"{file} has no token: one line" in fairway(tmp_path, *words)[2]
+    monkeypatch.setenv("FAIRWAY_SERVER_TOKEN_FILE", "/dev/zero")
+    assert "/dev/zero has no token" in fairway(tmp_path, *words)[2]
+    monkeypatch.setenv("FAIRWAY_SERVER_TOKEN_FILE", str(file))
     file.write_text(f"{token}\n")
     assert fairway(tmp_path, *words)[0] == 0
     monkeypatch.setenv("FAIRWAY_SERVER_TOKEN", "wrong")

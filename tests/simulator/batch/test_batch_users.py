@@ -1,13 +1,15 @@
-"""Users as which tasks run, and folders that belong to a node."""
+"""Users as which tasks run, folders that belong to a node, and its process that starts tasks."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
+from subprocess import Popen
 from typing import Any
 
 import pytest
 
 from fairway_simulator.batch.agent.layout import Layout
-from fairway_simulator.batch.agent.supervisor_client import namespaces
+from fairway_simulator.batch.agent.supervisor_client import Ended, Setting, Supervisor, namespaces
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: nodes have users of their own")
 apart = pytest.mark.skipif(not namespaces(), reason="needs namespaces")
@@ -78,3 +80,18 @@ def test_batch_temporary_folders_are_separate_for_each_node(
     client.create_task(job, {"id": "left", "commandLine": left})
     service.wait_for_task(job, "left")
     assert client.get_task(job, "left").execution_info.exit_code == 0
+
+
+def _killed(program: Callable[[], Popen[bytes]]) -> Popen[bytes]:
+    process = program()
+    process.kill()
+    process.wait()
+    return process
+
+
+def test_batch_supervisor_killed_at_its_start_is_released(tmp_path: Path) -> None:
+    """For example if its node is removed meanwhile, with all its processes."""
+    supervisor = Supervisor(Setting("node", ()), _killed)
+    log = str(tmp_path / "log")
+    assert supervisor.run(["true"], str(tmp_path), {}, log, log) == Ended()
+    supervisor.close()

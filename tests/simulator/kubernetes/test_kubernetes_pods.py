@@ -39,16 +39,6 @@ def _ended(space: Space, name: str) -> dict[str, Any]:
     return dict(state)
 
 
-def _kubectl(space: Space, *words: str, **options: Any) -> subprocess.Popen[bytes]:
-    """Starts a kubectl and does not wait for it."""
-    return subprocess.Popen(
-        [kubectl_program(), "-n", space.name, *words],
-        env={**os.environ, "KUBECONFIG": str(space.kubeconfig)},
-        stdout=subprocess.PIPE,
-        **options,
-    )
-
-
 def _ready(cluster: KubernetesCluster, pod: dict[str, Any]) -> None:
     """Creates a pod, and waits until it is ready."""
     cluster.kubectl("create", "-f", "-", stdin=json.dumps(pod))

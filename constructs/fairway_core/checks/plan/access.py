@@ -145,6 +145,11 @@ def _opened_rules(
         if rule.get("access") != "Allow" or _shape(rule) == _shape(was):
             continue
         outside = sorted(source for source in _sources(rule) if _is_outside(source))
+        if not _sources(rule):
+            yield Fault(
+                f"rule `{name}` of `{address}` would admit whoever is known only after apply",
+                "name the ranges, or apply first what they come from",
+            )
         if outside:
             sources, ports = ", ".join(outside), ", ".join(sorted(_ports(rule)) or ["*"])
             yield Fault(
@@ -152,13 +157,16 @@ def _opened_rules(
                 "name the ranges that you work from",
             )
     for name, was in old.items():
-        if was.get("access") == "Deny" and new.get(name, {}).get("access") != "Deny":
-            message = f"rule `{name}` of `{address}`, which denies access, would be removed"
+        if was.get("access") == "Deny" and _shape(new.get(name, {})) != _shape(was):
+            does = "be another" if new.get(name, {}).get("access") == "Deny" else "be removed"
+            message = f"rule `{name}` of `{address}`, which denies access, would {does}"
             yield Fault(message, "keep it, or make sure that nothing gets in without it")
 
 
 def _shape(rule: Mapping[str, Any]) -> object:
-    return (rule.get("access"), rule.get("protocol"), _sources(rule), _ports(rule))
+    targets = _texts(rule, "destination_address_prefix", "destination_address_prefixes")
+    what = (rule.get("access"), rule.get("protocol"), rule.get("priority"))
+    return (*what, _sources(rule), _ports(rule), targets)
 
 
 def _sources(rule: Mapping[str, Any]) -> frozenset[str]:

@@ -15,6 +15,11 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator, Mapping
 
 _SUFFIX = re.compile(r"\$\{substr\(sha256\([^$]*\), 0, (?P<length>\d+)\)\}")
+# Azure has each name of these types once: of groups in a subscription, of the others globally.
+_GROUP = "azurerm_resource_group"
+_GLOBAL = ("azurerm_storage_account", "azurerm_key_vault", "azurerm_container_registry")
+# Arguments that end like the name of a parent, and say nothing of the place.
+_NO_PLACE = ("computer_name", "sku_name")
 
 
 @check("untagged", Severity.ERROR, Subject.TERRAFORM, at=every)
@@ -67,11 +72,14 @@ def azure_name(type: str, arguments: Mapping[str, Any]) -> Iterator[Fault]:  # n
 
 
 @check("name-taken", Severity.ERROR, Subject.TERRAFORM)
-def name_taken(resources: Resources) -> Iterator[Fault]:
+def name_taken(
+    resources: Resources, stack: str, subscription: str, taken: dict[Hashable, str]
+) -> Iterator[Fault]:
     """A name that two resources of one kind would have in one place, where Azure has it once.
 
     Terraform would find the second there already, or change the first to be it. Resource groups,
-    storage accounts, vaults and registries are compared across the stacks of a program too.
+    storage accounts, vaults and registries are compared across the stacks of a program too, as is
+    everything in an existing resource group.
 
     Wrong:
         azurerm_network_security_group.train: {name: lab-nsg, resource_group_name: lab-rg}
@@ -83,29 +91,44 @@ def name_taken(resources: Resources) -> Iterator[Fault]:
         helm_release.train: {name: prometheus, namespace: train}
         helm_release.tools: {name: prometheus, namespace: tools}
     """
-    taken: dict[Hashable, str] = {}
-    for (type_, name), given in every(resources):
+    for (type_, id_), given in every(resources):
         arguments = given["arguments"]
         # Other providers, including azapi, have their own scopes and kinds.
         if not str(type_).startswith("azurerm_") or not isinstance(arguments.get("name"), str):
             continue
-        # The group and parents may distinguish resources of one name. Without a group any id may be
-        # that of a parent.
-        ends = ("_name",) if "resource_group_name" in arguments else ("_name", "_id", "scope")
-        place = frozenset(
-            (argument, str(value))
-            for argument, value in arguments.items()
-            if argument.endswith(ends) or argument in ("provider", "count", "for_each")
-        )
-        address = f"{type_}.{name}"
-        first = taken.setdefault((type_, arguments["name"].lower(), place), address)
+        name, place = arguments["name"].lower(), _place(str(type_), arguments)
+        in_subscription = ".subscription_id" in name  # in the suffix of a name, see `unique_suffix`
+        is_known = "${" not in str(place) and ("${" not in name or in_subscription)
+        where = ("", stack)
+        if is_known and type_ in _GLOBAL and not in_subscription:
+            where = ("", "")
+        elif is_known and ("resource_group_name" in arguments or type_ == _GROUP):
+            where = (subscription, "")
+        address = f"{stack}/{type_}.{id_}" if stack else f"{type_}.{id_}"
+        first = taken.setdefault((type_, name, place, where), address)
         if first != address:
             yield Fault(
-                f"{first} has the name `{arguments['name']}` already",
-                "name one of the two otherwise, or put it in another resource group: "
+                f"{first.removeprefix(f'{stack}/')} has the name `{arguments['name']}` already",
+                "name one of the two otherwise, or put it in another resource group: a stack or "
                 "place_in_group of a program, with another `environment`",
-                (type_, name, "name"),
+                (type_, id_, "name"),
             )
+
+
+def _place(type_: str, arguments: Mapping[str, Any]) -> Hashable:
+    """Returns the arguments that may distinguish resources of one name: the group and parents.
+    Without a group any id may be that of a parent."""
+    ends: tuple[str, ...] = ("_name",)
+    if type_ == _GROUP or type_ in _GLOBAL:
+        ends = ()
+    elif "resource_group_name" not in arguments:
+        ends = ("_name", "_id", "scope")
+    return frozenset(
+        (argument, str(value))
+        for argument, value in arguments.items()
+        if argument in ("provider", "count", "for_each")
+        or (argument.endswith(ends) and argument not in _NO_PLACE)
+    )
 
 
 @check("broad-role", Severity.ERROR, Subject.TERRAFORM, at=each("azurerm_role_assignment"))

@@ -18,9 +18,9 @@ from fairway_runner.engines.batch import client
 from fairway_runner.engines.batch.client import CONCURRENCY
 from fairway_runner.engines.engine import Progress, no_progress
 from fairway_runner.engines.outage import gone_input
+from fairway_runner.runs.kept import files_of, leads_out
 from fairway_runner.runs.outputs import expected
 from fairway_runner.runs.records import read_plan
-from fairway_runner.runs.results import KeptOutput, files_of
 from fairway_runner.targets.lookup import submitted_to
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from fairway_agent.state_files import TaskState
     from fairway_core.target import Target
     from fairway_runner.runs.folder import RunFolder
+    from fairway_runner.runs.results import KeptOutput
 
 _FACTS = "outputs.json"
 _FOLDER = "outputs/"
@@ -44,7 +45,7 @@ def collect(
     for name, etag, number in _kept(run, storage, tasks):
         prefix = client.task_folder(run.id, run.task_name(number))
         target = run.task_folder(number) / Path(name.removeprefix(prefix))
-        if not target.resolve().is_relative_to((run.task_folder(number) / _FOLDER).resolve()):
+        if leads_out(target, run.task_folder(number) / _FOLDER):
             continue  # no task of ours would write such a name
         if not target.exists() or known.get(name) != [etag, *_stamp(target)]:
             wanted.append((name, etag, target))

@@ -13,6 +13,7 @@ import threading
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ from fairway_agent.quick import dataclass
 from fairway_boot.files import NO_ANSWER
 from fairway_core.findings import Finding, Severity, UserError, printable
 from fairway_runner.engines.outage import TargetUnavailable
+from fairway_runner.runs.kept import say_left_out
 
 if TYPE_CHECKING:
     import tarfile
@@ -152,8 +154,7 @@ class Here(Connection):
         """Copies files."""
         for name in names:
             if os.path.lexists(Path(folder, name)):
-                (to / name).parent.mkdir(parents=True, exist_ok=True)
-                _renew(Path(folder, name), to / name)
+                _renew(Path(folder, name), to / name, to)
 
     def interactive(self, words: Sequence[str], *, forward: str = "") -> int:
         """Runs it as a child."""
@@ -243,21 +244,24 @@ def on_terminal(words: Sequence[str]) -> int:
     return 128 - code if code < 0 else code
 
 
-def _renew(source: Path, target: Path) -> None:
+def _renew(source: Path, target: Path, top: Path) -> None:
     """Copies changed files as rsync does: a changed file is replaced by another one, because the
     user may have fetched the old one as a hard link."""
+    from fairway_agent.outputs import make_folder, make_room
+    from fairway_boot.files import copy_file
+
     if source.is_dir() and not source.is_symlink():
-        target.mkdir(exist_ok=True)
+        make_folder(top, target)
         for each in source.iterdir():
-            _renew(each, target / each.name)
+            _renew(each, target / each.name, top)
         return
+    if not (source.is_file() or source.is_symlink()):
+        return  # a pipe, which rsync skips too
     if os.path.lexists(target):
         old, new = target.lstat(), source.lstat()
         if (old.st_size, old.st_mtime_ns) == (new.st_size, new.st_mtime_ns):
             return
-        target.unlink()
-    from fairway_boot.files import copy_file
-
+    make_room(top, target)
     copy_file(source, target, follow_symlinks=False)
 
 
@@ -287,11 +291,12 @@ class Unpacking:
     names: Sequence[str]
     to: Path
     error: Exception | None = None
+    left_out: list[str] = field(default_factory=list)
 
     @contextmanager
     def stream(self) -> Iterator[int]:
         """Yields a descriptor that takes the tar file, each time from its beginning."""
-        self.error = None
+        self.error, self.left_out = None, []
         reader, writer = os.pipe()
         thread = threading.Thread(target=self._unpack, args=(reader,), daemon=True)
         thread.start()
@@ -302,7 +307,8 @@ class Unpacking:
             thread.join()
 
     def require_success(self) -> None:
-        """Raises UserError for a bad tar file, OSError if it could not be written."""
+        """Raises UserError for a bad tar file, OSError if it could not be written. Warns of what
+        was left out."""
         import tarfile
 
         if isinstance(self.error, tarfile.TarError | EOFError | zlib.error):
@@ -310,6 +316,7 @@ class Unpacking:
             raise UserError.of("host-failed", message, STRANGE, exit_code=5)
         if self.error is not None:
             raise self.error
+        say_left_out(self.left_out)
 
     def _unpack(self, reader: int) -> None:
         import tarfile
@@ -331,13 +338,17 @@ class Unpacking:
                 pass  # drain the input, so that the sender never blocks
 
     def _wanted(self, files: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
+        from fairway_agent.outputs import make_folder, make_room
+
         for each in files:
             if _is_wanted(each, self.names):
                 # A file that the user fetched may be a hard link to this one: writing changes both.
-                path = self.to / posixpath.normpath(each.name)
-                if path.is_file() and path.parent.resolve().is_relative_to(self.to.resolve()):
-                    path.unlink()
+                make_way = make_folder if each.isdir() else make_room
+                each.name = posixpath.normpath(each.name)
+                make_way(self.to, self.to / each.name)
                 yield each
+            else:
+                self.left_out.append(each.name)
 
 
 def _is_wanted(member: tarfile.TarInfo, names: Sequence[str]) -> bool:

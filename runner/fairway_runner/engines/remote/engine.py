@@ -165,8 +165,9 @@ class RemoteEngine(Engine, Generic[A]):
         return is_mine and self.place_of(other) == self.place_of(self.target)
 
     def begin_connection(self) -> None:
+        connection = self.remote_host.connection
         with suppress(UserError, OSError):
-            self.remote_host.connection.begin()
+            connection.begin()
 
     def predecessor(self, run: RunFolder) -> str:
         """Returns its id. Raises UserError if it does not run in the same shared folder."""

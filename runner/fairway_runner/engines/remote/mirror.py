@@ -39,6 +39,7 @@ from fairway_runner.engines.remote.connection import STRANGE
 from fairway_runner.engines.remote.submission_state import Submission
 from fairway_runner.runs.figures import is_node_name
 from fairway_runner.runs.folder import MIRROR_LOCK, RunFolder, RunFolders, TakenId
+from fairway_runner.runs.kept import files_of
 from fairway_runner.runs.records import (
     GONE,
     RunRecord,
@@ -197,7 +198,7 @@ class Mirror:
         found = {}
         for each in entries:
             here = None if each.source is None else run.folder.parents[1] / each.source
-            if each.path in missing and (here is None or not here.is_dir()):
+            if each.path in missing and (here is None or next(files_of(here), None) is None):
                 raise gone_input(each.name, each.source or each.path)
             if here is not None:
                 found[each.path] = here, missing.get(each.path)

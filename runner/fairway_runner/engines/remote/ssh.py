@@ -82,12 +82,15 @@ _connections: dict[tuple[str, str, str, Reach | None], Ssh] = {}
 
 def shared(host: str, user: str, reach: Reach | None = None, others: Sequence[str] = ()) -> Ssh:
     """Returns this process's connection to a host, or to one of the others. Raises UserError if
-    ssh, or another program for the way, is missing."""
+    ssh, its configuration, or another program for the way is missing."""
     if shutil.which("ssh") is None:
         message = "`ssh` is not on this machine's PATH"
         raise UserError.of("missing-tool", message, "install OpenSSH's client", exit_code=4)
     bastion.require_tools(reach)
     config = os.environ.get("FAIRWAY_SSH_CONFIG", "")
+    if config not in ("", "none") and not Path(config).exists():
+        message = f"FAIRWAY_SSH_CONFIG: there is no file {config}"
+        raise UserError.of("no-ssh-config", message, "name a file, or: unset FAIRWAY_SSH_CONFIG")
     key = (host, user, config, reach)
     if key not in _connections:
         _connections[key] = Ssh(host, user, config, reach, others=tuple(others))
@@ -198,8 +201,9 @@ class Ssh(Connection):
     def download(self, folder: str, names: Sequence[str], to: Path, *, deadline: float) -> None:
         to.mkdir(parents=True, exist_ok=True)
         listed = b"".join(f"{name}\0".encode() for name in names)
-        options = ["--recursive", "--files-from=-", "--from0", "--ignore-missing-args", "--"]
-        words = lambda: [*options, f"{self.name}:{folder}/", f"{to}/"]  # noqa: E731
+        # --force: a file replaces a folder, as after a retry.
+        options = ["--recursive", "--force", "--files-from=-", "--from0", "--ignore-missing-args"]
+        words = lambda: [*options, "--", f"{self.name}:{folder}/", f"{to}/"]  # noqa: E731
         if not self._copied_by_rsync(words, listed, deadline):
             super().download(folder, names, to, deadline=deadline)
 

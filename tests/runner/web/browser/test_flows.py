@@ -1,8 +1,6 @@
 """Use of the pages with a mouse, by the keyboard alone, and without a script."""
 
 import json
-import subprocess
-import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
@@ -13,32 +11,6 @@ from running import MakeRun
 
 Opened = Callable[..., AbstractContextManager[Page]]
 Serving = Callable[..., AbstractContextManager[str]]
-
-
-def test_submit_form_reports_a_mistake_and_submits_one_run_on_a_double_click(
-    project: Path, page: Page
-) -> None:
-    page.get_by_role("link", name="Submit").click()
-    job = page.get_by_label("Job")
-    job.fill("name: typed\ntemplate: plain\ncomand: echo done\n")
-    found = page.get_by_role("status")
-    expect(found).to_contain_text("line 3")
-    expect(found).to_contain_text("did you mean `command`?")
-    job.fill("name: typed\ntemplate: plain\ncommand: echo done\n")
-    expect(found).to_contain_text("typed would start 1 task on local")
-    expect(found.get_by_label("Script")).to_contain_text("echo done")
-    page.get_by_role("button", name="Submit").dblclick()
-    expect(page.get_by_role("log")).to_have_text("done\n")
-    page.go_back()
-    page.get_by_role("button", name="Submit").click()
-    expect(page.locator("h1 .state")).to_have_text("succeeded")
-    listed = subprocess.run(
-        [sys.executable, "-m", "fairway_cli.entry", "list", "--json"],
-        cwd=project,
-        check=True,
-        capture_output=True,
-    )
-    assert [run["name"] for run in json.loads(listed.stdout)] == ["typed"]
 
 
 @pytest.mark.parametrize(

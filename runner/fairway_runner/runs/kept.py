@@ -1,0 +1,65 @@
+"""What a task has kept: its files, and links that stay among them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from fairway_core.findings import printable
+from fairway_runner.engines.outage import warn
+from fairway_runner.quantities import few
+
+
+class Kept(NamedTuple):
+    """One path below a task's outputs that is no folder. `link` is where it leads from its own
+    folder, if it is a link to no file; `is_fit` is False if nothing of it may be read."""
+
+    path: Path
+    link: str = ""
+    is_fit: bool = True
+
+
+def kept(folder: Path, outputs: Path) -> Iterator[Kept]:
+    """Yields what is below a folder that is, or is among, the outputs of a task, in the order of
+    paths. A link is followed to the task's own outputs only: jobs write what they like, on other
+    machines and for other people, and elsewhere are files that are not theirs to read."""
+    if leads_out(folder, outputs):
+        yield Kept(folder, is_fit=False)
+        return
+    for parent, folders, names in os.walk(folder):
+        folders.sort()
+        links = [name for name in folders if Path(parent, name).is_symlink()]
+        for path in (Path(parent, name) for name in sorted([*names, *links])):
+            is_link = path.is_symlink()
+            if is_link and leads_out(path, outputs):
+                yield Kept(path, is_fit=False)
+            elif path.is_file():
+                yield Kept(path)
+            elif is_link:
+                # Without the links on the way, which may not be the same where it is copied to.
+                leads_to = os.path.relpath(os.path.realpath(path), os.path.realpath(parent))
+                yield Kept(path, link=leads_to)
+            else:
+                yield Kept(path, is_fit=False)
+
+
+def say_left_out(names: Sequence[str]) -> None:
+    """Warns of these outputs, which are not copied."""
+    if names:
+        text = "left out: %s; only files, and links to a task's own outputs, are copied"
+        warn(text, printable(few(names)))
+
+
+def leads_out(path: Path, outputs: Path) -> bool:
+    """Returns True if a path leads out of a task's outputs by links, the outputs' own folder
+    included, or by `..`."""
+    top = outputs.parent.resolve() / outputs.name
+    return not Path(os.path.realpath(path)).is_relative_to(top)
+
+
+def files_of(output: Path) -> Iterator[Path]:
+    """Yields the files of one output of a task, in the order of their paths."""
+    found = kept(output, output.parent)
+    return (each.path for each in found if each.is_fit and not each.link)
