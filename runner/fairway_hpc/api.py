@@ -61,7 +61,7 @@ def submit(
         # JSON is YAML: what is wrong with the job is shown at its lines.
         given: dict[str, Any] = {"by_alias": True, "exclude_unset": True}
         facts = job.model_dump(mode="json", context={BY_HAND: True}, **given)
-        parsed = parse_yaml(json.dumps(facts, indent=1), f"<{job.name}>")
+        parsed = parse_yaml(_json_of(facts), f"<{job.name}>")
         document = Document(parsed, parsed.data).override(set, Job)
         job_file = JobFile(document, Path(folder).resolve(), assignments=tuple(set))
     elif isinstance(job, str | os.PathLike):
@@ -73,6 +73,15 @@ def submit(
     names = [target] if isinstance(target, str) else target or ()
     options: dict[str, Any] = {"run_id": run_id, "tags": tags, "note": note}
     return _submit(prepare_submission(job_file, store, names, **options), store)
+
+
+def _json_of(facts: dict[str, Any]) -> str:
+    """Returns the job as JSON. Raises UserError for a number that a job file cannot hold."""
+    try:
+        return json.dumps(facts, indent=1, allow_nan=False)
+    except ValueError as error:  # nan, or an integer of more digits than Python prints
+        message = f"the job holds a number that is not finite or too large: {error}"
+        raise UserError.of("wrong-type", message, "write it as text") from None
 
 
 def rerun(

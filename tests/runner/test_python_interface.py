@@ -1,6 +1,7 @@
 """The Python interface: values that it accepts, and errors for those that it refuses."""
 
 import json
+import math
 import os
 import time
 from collections.abc import Callable
@@ -118,3 +119,6 @@ def test_functions_refuse_unknown_states_missing_folders_and_wrong_jobs(
         runs(tmp_path / "absent")
     with pytest.raises(UserError, match="expected a `Job` or the path of a job file, found a map"):
         submit(X)  # type: ignore[arg-type]
+    for number in (math.inf, 10**5000):
+        with pytest.raises(UserError, match="is not finite or too large"):
+            submit(Job(name="x", command="echo", params={"x": number}))
