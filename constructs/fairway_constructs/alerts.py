@@ -53,7 +53,8 @@ _BATCH_ALERTS = {
     "unusable-nodes": _Metric("UnusableNodeCount", _BROKEN, _ERROR),
     "start-task-failed": _Metric("StartTaskFailedNodeCount", _FAILED, _ERROR),
     "preempted-nodes": _Metric("PreemptedNodeCount", _TAKEN, _INFORMATIONAL, "PT5M"),
-    "idle-nodes": _Metric("IdleNodeCount", _IDLE, _WARNING, "PT1H"),
+    # The least of an hour: nodes are idle for minutes after each job.
+    "idle-nodes": _Metric("IdleNodeCount", _IDLE, _WARNING, "PT1H", aggregation="Minimum"),
 }
 
 # Source: Azure Monitor supported metrics for Microsoft.Compute/virtualMachines.

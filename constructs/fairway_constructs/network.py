@@ -55,6 +55,10 @@ if TYPE_CHECKING:
 
 # Source: Azure documentation, Azure Virtual Network frequently asked questions.
 _SMALLEST_SUBNET = 29
+_DELEGATED_ACTIONS = [
+    "Microsoft.Network/networkinterfaces/*",
+    "Microsoft.Network/virtualNetworks/subnets/join/action",
+]
 _OF_FILESYSTEMS = {role: each for role, each in SUBNETS.items() if each.filesystem}
 
 
@@ -195,7 +199,10 @@ class INetwork(Component):
                 [
                     Delegation(
                         name="service",
-                        service_delegation=DelegationServiceDelegation(name=known.delegated),
+                        # Azure adds them by itself, and the next plan would remove them.
+                        service_delegation=DelegationServiceDelegation(
+                            name=known.delegated, actions=_DELEGATED_ACTIONS
+                        ),
                     )
                 ]
                 if known.delegated

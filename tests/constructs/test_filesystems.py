@@ -218,7 +218,9 @@ class TestNetwork:
         assert {name: after["azurerm_subnet"][name] for name in before} == before
         assert set(after["azurerm_subnet"]) - set(before) == {"netapp", "lustre"}
         (delegation,) = after["azurerm_subnet"]["netapp"]["delegation"]
-        assert delegation["service_delegation"] == {"name": "Microsoft.Netapp/volumes"}
+        delegated = delegation["service_delegation"]
+        assert delegated["name"] == "Microsoft.Netapp/volumes"
+        assert "Microsoft.Network/virtualNetworks/subnets/join/action" in delegated["actions"]
         assert "netapp-has-nat" not in after["azurerm_subnet_nat_gateway_association"]
         assert set(_rules(after, "netapp")) == {"AllowNfsFromCompute", "DenyEverythingElse"}
 

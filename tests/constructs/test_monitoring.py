@@ -94,7 +94,8 @@ def test_alerts_have_their_signals_and_use_the_action_group(
         assert alert["action"] == [{"action_group_id": group}]
         assert alert["description"]
         (each,) = alert["criteria"]
-        assert each["aggregation"] == "Average"
+        least = each["metric_name"] == "IdleNodeCount"  # others are idle for minutes only
+        assert each["aggregation"] == ("Minimum" if least else "Average")
         signal = (each["metric_name"], each["operator"], each["threshold"])
         signals.add((*signal, alert["severity"], alert["window_size"]))
     # Azure's severities: 1 is an error, 2 a warning, and 3 informational.

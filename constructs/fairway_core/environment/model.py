@@ -339,6 +339,14 @@ class Environment(Model):
                 ("network", "private_endpoints"),
             )
 
+        if services["vault"] and by_nat and "Microsoft.KeyVault" in network.service_endpoints:
+            raise FieldError(
+                "nodes could not reach the vault: it admits the address of the NAT gateway, and with "
+                "this endpoint they come from their own",
+                "leave `Microsoft.KeyVault` out, or leave `private_endpoints: false` out",
+                ("network", "service_endpoints"),
+            )
+
     def _check_ways_in(self) -> None:
         network, access = self.network, self.access
         if access.gateway and not network.private_endpoints:

@@ -144,8 +144,8 @@ class ExistingSubnets(Model, defer_build=True):
     """For Managed Lustre; it and nodes reach each other on ports 988 and 1019 to 1023."""
 
     kubernetes: ExistingSubnet | None = None
-    """For nodes of Kubernetes, with internet access that its owner provides; by default they are in
-    `compute`."""
+    """For nodes of Kubernetes, with internet access by a route table that its owner attaches; by
+    default they are in `compute`, which then needs one."""
 
     @property
     def by_role(self) -> dict[str, ExistingSubnet]:

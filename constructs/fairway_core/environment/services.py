@@ -181,9 +181,10 @@ class Monitoring(Model, defer_build=True):
 class Budget(Model, defer_build=True):
     """The most that the environment is to cost per month, and at which percentages to send mail.
 
-    It counts all resource groups of the environment, and what Azure makes for it elsewhere. Nodes
-    of Batch pools with `mode: UserSubscription` have a second budget of the same amount, because
-    Azure cannot add them to the first.
+    It counts all resource groups of the environment, and the nodes of its Kubernetes cluster, but
+    no snapshots of `backup:`, which are in a group that Azure Backup makes. Nodes of Batch pools
+    with `mode: UserSubscription` have a second budget of the same amount, because Azure cannot add
+    them to the first.
     """
 
     monthly: Amount

@@ -147,7 +147,7 @@ def _opened_rules(
         outside = sorted(source for source in _sources(rule) if _is_outside(source))
         if not _sources(rule):
             yield Fault(
-                f"rule `{name}` of `{address}` would admit whoever is known only after apply",
+                f"rule `{name}` of `{address}` would admit sources that are known only after apply",
                 "name the ranges, or apply first what they come from",
             )
         if outside:
