@@ -157,7 +157,7 @@ class Batch(Scheduled):
 
     def close(self, task: Task) -> None:
         """Gives back the task's share, and writes into the log why nothing was started, or kept.
-        Whoever cancels the task now has to ask its next attempt."""
+        A cancellation has to ask the next attempt now."""
         self._running.unlink(missing_ok=True)
         if task.share is not None:
             machine.give_back(task.share)

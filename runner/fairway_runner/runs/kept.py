@@ -1,4 +1,4 @@
-"""What a task has kept: its files, and links that stay among them."""
+"""Kept outputs of a task: its files, and links that stay among them."""
 
 from __future__ import annotations
 

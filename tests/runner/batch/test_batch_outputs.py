@@ -18,7 +18,7 @@ class Storage:
         self._blobs = blobs
 
     def blobs(self, _: str, prefix: str) -> list[Any]:
-        """Those written last are the last."""
+        """Lists the blobs; what comes last was written last."""
         return [
             SimpleNamespace(name=name, etag=f"{data!r}", last_modified=when)
             for when, (name, data) in enumerate(self._blobs.items())
