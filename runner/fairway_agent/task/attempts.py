@@ -44,7 +44,7 @@ def launch(task: Task) -> None:
     task.kill_at, task.timed_out, task.stopped_for = None, False, ""
     task.process = program(task, script, environment)
     task.sampling = task.nodes.sampling(task, environment)
-    task.started = time.time()
+    task.started, task.began = time.time(), time.monotonic()
     task.idle = idle_watch(task)
     task.record(task.status("running"))
 
