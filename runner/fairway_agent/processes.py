@@ -270,10 +270,14 @@ class Guard:
 
     def watch(self, session: int) -> None:
         """Adds a session to those that end if the supervisor dies."""
-        os.write(self._writing, f"+{session}\n".encode())
+        self._say(f"+{session}\n")
 
     def forget(self, session: int) -> None:
-        os.write(self._writing, f"-{session}\n".encode())
+        self._say(f"-{session}\n")
+
+    def _say(self, line: str) -> None:
+        with suppress(BrokenPipeError):  # it was killed: the tasks go on without it
+            os.write(self._writing, line.encode())
 
 
 # The kernel's maximum is 24.8 days (epoll_wait: milliseconds in an int). Callers check again after

@@ -67,6 +67,14 @@ def test_processes_of_another_user_are_not_waited_for(
     assert program.poll() is None
 
 
+def test_guard_that_was_killed_does_not_stop_its_supervisor() -> None:
+    guard = processes.Guard((), 0.0, lambda _: False)
+    os.kill(guard.pid, signal.SIGKILL)
+    os.waitpid(guard.pid, 0)
+    guard.watch(1)
+    guard.forget(1)
+
+
 TRAP = "trap 'echo told; exit 0' TERM; sleep 600 & echo up; while :; do wait; done"
 
 
