@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 import signal
@@ -272,7 +273,8 @@ class Task:
         now, timeout = time.monotonic(), self._timeout_at()
         if self.kill_at is not None:
             if now >= self.kill_at:
-                processes.kill(self.sessions())
+                self._say_left(processes.kill(self.sessions()))
+                self.kill_at = math.inf  # those that are left end as soon as they can
         elif timeout is not None and now >= timeout:
             self.stop(timed_out=True)
         elif self.idle is not None and now >= self.idle.due:
@@ -300,7 +302,7 @@ class Task:
         if code is None:
             return None
         # Leftover processes would occupy cores long after the task is forgotten.
-        processes.end_all(self.sessions, _STRAY_GRACE)
+        self._say_left(processes.end_all(self.sessions, _STRAY_GRACE))
         if self.pump is not None:
             self.pump.join(task_logs.LAST_OUTPUT)
         if self.session_folder is not None:
@@ -324,6 +326,12 @@ class Task:
         self.sampling.end()
         self.nodes.clean(self, code)
         return code
+
+    def _say_left(self, pids: set[int]) -> None:
+        if pids:
+            named = ", ".join(map(str, sorted(pids)))
+            line = f"fairway: killed processes have not ended, and may go on: {named}"
+            self.nodes.append_log_line(self, line)
 
     # --- its attempts
 
