@@ -161,25 +161,31 @@ def _each(file: str) -> Iterator[tuple[str, bytes]]:
             yield name, b"".join(parts)
 
 
-def end(sessions: Collection[int], grace: float) -> None:
+PATIENCE = 30.0
+"""Seconds for killed processes to end: in a GPU's driver or on a file system that does not answer,
+some cannot at once, or never."""
+
+
+def end(sessions: Collection[int], grace: float) -> set[int]:
     """Ends every process of the sessions. The program's own processes get SIGTERM and `grace`
     seconds, in which a launcher ends by itself once its ranks have ended; everything that is left
-    then gets SIGKILL."""
+    then gets SIGKILL. Returns those that are left even so."""
     if not members(sessions):
-        return
+        return set()
     signal_sessions(sessions, signal.SIGTERM)
     deadline = time.monotonic() + grace
     while members(sessions) and time.monotonic() < deadline:
         time.sleep(0.02)
-    kill(sessions)
+    return kill(sessions)
 
 
-def end_all(find: Callable[[], set[int]], grace: float) -> None:
+def end_all(find: Callable[[], set[int]], grace: float) -> set[int]:
     """Ends every process of the sessions that `find` returns, as `end` does."""
-    end(find(), grace)
+    left = end(find(), grace)
     # Repeated for programs that have just started their own session.
-    while left := [each for each in find() if members({each})]:
-        kill(left)
+    while not left and (more := [each for each in find() if members({each})]):
+        left = kill(more)
+    return left
 
 
 def adopt_orphans() -> None:
@@ -228,11 +234,16 @@ def _begun(pid: int) -> int:
     return int(text.rpartition(b")")[2].split()[19])
 
 
-def kill(sessions: Collection[int]) -> None:
-    """Kills every process of the sessions; returns when none is left."""
+def kill(sessions: Collection[int]) -> set[int]:
+    """Kills every process of the sessions, and waits until none is left, or for PATIENCE; returns
+    those that are left."""
+    deadline = time.monotonic() + PATIENCE
     while alive := members(sessions):
         _send(alive, signal.SIGKILL)
+        if time.monotonic() >= deadline:
+            break
         time.sleep(0.01)
+    return alive
 
 
 def _send(pids: Iterable[int], number: signal.Signals) -> None:
@@ -270,10 +281,14 @@ class Guard:
 
     def watch(self, session: int) -> None:
         """Adds a session to those that end if the supervisor dies."""
-        os.write(self._writing, f"+{session}\n".encode())
+        self._say(f"+{session}\n")
 
     def forget(self, session: int) -> None:
-        os.write(self._writing, f"-{session}\n".encode())
+        self._say(f"-{session}\n")
+
+    def _say(self, line: str) -> None:
+        with suppress(BrokenPipeError):  # it was killed: the tasks go on without it
+            os.write(self._writing, line.encode())
 
 
 # The kernel's maximum is 24.8 days (epoll_wait: milliseconds in an int). Callers check again after

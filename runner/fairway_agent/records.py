@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import sys
 from collections.abc import Callable, Mapping
@@ -158,7 +159,12 @@ def parse(path: Path, text: bytes, make: Callable[[Any], T]) -> T:
 def read(path: Path, make: Callable[[Any], T]) -> T | None:
     """Reads and parses a file as `parse` does; returns None if it does not exist."""
     try:
-        text = path.read_bytes()
+        try:
+            text = path.read_bytes()
+        except OSError as error:
+            if error.errno != errno.ESTALE:
+                raise
+            text = path.read_bytes()  # it was replaced meanwhile, on NFS: opened anew, it is there
     except FileNotFoundError:
         return None
     return parse(path, text, make)

@@ -309,7 +309,7 @@ class Supervisor:
                 continue
             self.guard.forget(task.session)
             self.running.remove(attempts)
-            self.spent += task.held_nodes * max(0.0, time.time() - task.started)
+            self.spent += task.held_nodes * (time.monotonic() - task.began)
             processes.reap([*self._own, *(each.session for each in self._running_tasks())])
             self._give_back(task)
             setup_failed = code != 0 and self.nodes.setup_failed(task)
@@ -342,14 +342,14 @@ class Supervisor:
             return
         from fairway_agent import limits  # most runs have none
 
-        now = time.time()
-        nodes = [(task.held_nodes, max(0.0, now - task.started)) for task in self._running_tasks()]
+        now, clock = time.time(), time.monotonic()
+        nodes = [(task.held_nodes, clock - task.began) for task in self._running_tasks()]
         going = sum(count * seconds for count, seconds in nodes)
         held = limits.Held(self.spent + going, sum(count for count, _ in nodes))
         if over := limits.over(self.plan, now, self.started, held):
             self.limit, self.reason = over.limit, over.reason
         elif (due := limits.due(self.plan, now, self.started, held)) is not None:
-            self.limit_due = time.monotonic() + due - now
+            self.limit_due = clock + due - now
 
     def _move(self, before: str, after: str) -> None:
         if self.stage != "setup":  # the setup is not one of the job's own tasks

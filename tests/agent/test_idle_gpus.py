@@ -173,7 +173,7 @@ def _begun(folder: Path, **fields: Any) -> Task:
     plan = replace(plan, **fields.pop("plan", {}))
     made = Task(plan, spec, folder, folder / "tasks" / spec.name, attempt=0, **fields)
     made.folder.mkdir(parents=True)
-    made.started, made.idle = task.time.time(), attempts.idle_watch(made)
+    made.began, made.idle = task.time.monotonic(), attempts.idle_watch(made)
     return made
 
 
@@ -247,10 +247,14 @@ def test_idle_gpus_distinguishes_nodes_in_one_sample_file(tmp_path: Path) -> Non
 
 
 def test_idle_gpus_deadline_yields_to_a_shorter_timeout(
-    tmp_path: Path, clock: Clock, told: list[Any]
+    tmp_path: Path, clock: Clock, told: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mine = _begun(tmp_path, plan={"timeout": 600.0})
     assert mine.next_timer() == 1e9 - 5 + 600
+    with monkeypatch.context() as patch:
+        patch.setattr(clock, "time", lambda: 2e9)  # the machine's clock is set
+        mine.check_timers()
+    assert told == []
     clock.now += 600
     mine.check_timers()
     assert (told, mine.timed_out, mine.failure_reason()) == (["SIGTERM"], True, None)

@@ -195,6 +195,24 @@ def test_free_port_is_below_the_ephemeral_range_and_fails_if_none_is_free(
             launchers.free_port(3)
 
 
+@pytest.mark.parametrize("count", [22_768, 40_000])
+def test_free_port_refuses_more_than_there_are(count: int) -> None:
+    with pytest.raises(OSError, match=f"no {count} ports in a row"):
+        launchers.free_port(count)
+
+
+@pytest.mark.parametrize(("nodes", "here", "width"), [(3000, False, 8), (3, True, 24)])
+def test_contract_port_is_the_first_of_one_for_each_process_of_a_host(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nodes: int, here: bool, width: int
+) -> None:
+    asked: list[int] = []
+    monkeypatch.setattr(launchers, "free_port", lambda count, _: asked.append(count) or 10_000)
+    hosts = [] if here else [Host(f"nd-{each}", f"nd-{each}") for each in range(nodes)]
+    spec = TaskSpec(0, nodes=nodes, processes_per_node=8)
+    task = Task(RunPlan("job-a", str(tmp_path)), spec, tmp_path, tmp_path / "t", hosts=hosts)
+    assert (attempts.contract(task)["FAIRWAY_MAIN_PORT"], asked) == ("10000", [width])
+
+
 @pytest.mark.integration
 @pytest.mark.parametrize("first", [None, 1024, 9000, 10_000])
 def test_free_port_varies_if_the_ephemeral_range_leaves_no_room_or_is_unknown(

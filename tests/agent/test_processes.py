@@ -1,15 +1,19 @@
 """Finding and ending the processes of a task, and the limit on their time."""
 
+import math
 import os
 import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from fairway_agent import process_limits, processes
+from fairway_agent.spec import RunPlan, TaskSpec
+from fairway_agent.task.task import Task
 
 pytestmark = pytest.mark.integration
 
@@ -65,6 +69,33 @@ def test_processes_of_another_user_are_not_waited_for(
         processes.end({program.pid}, grace=60)
         processes.kill({program.pid})
     assert program.poll() is None
+
+
+def test_processes_that_cannot_die_are_returned_after_a_while(
+    start: Start, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """As one in a system call of a driver: its task ends, and its log names the process."""
+    pid = start(sys.executable, "-c", POLITE).pid
+    task = Task(RunPlan("job-a", "/x"), TaskSpec(0), tmp_path, tmp_path, kill_at=0.0)
+    task.process = SimpleNamespace(pid=pid, poll=lambda: None)  # type: ignore[assignment]
+    with monkeypatch.context() as patch:
+        patch.setattr(processes, "_send", lambda *_: None)
+        patch.setattr(processes, "PATIENCE", 0.0)
+        assert processes.end_all(lambda: {pid}, 0.0) == {pid}
+        task.check_timers()
+        assert task.next_timer() == math.inf, "it is not killed again and again"
+        task.process.poll = lambda: -9  # type: ignore[method-assign]
+        assert task.ended() == 137
+    said = f"fairway: killed processes have not ended, and may go on: {pid}\n"
+    assert (tmp_path / "log.txt").read_text() == said * 2
+
+
+def test_guard_that_was_killed_does_not_stop_its_supervisor() -> None:
+    guard = processes.Guard((), 0.0, lambda _: False)
+    os.kill(guard.pid, signal.SIGKILL)
+    os.waitpid(guard.pid, 0)
+    guard.watch(1)
+    guard.forget(1)
 
 
 TRAP = "trap 'echo told; exit 0' TERM; sleep 600 & echo up; while :; do wait; done"

@@ -1,5 +1,6 @@
 """Records of files and messages: round trips through their types, and errors of damaged ones."""
 
+import errno
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from properties import tried
 
-from fairway_agent import job_facts, state_files
+from fairway_agent import job_facts, records, state_files
 from fairway_agent.records import JsonRecord, Unfit
 from fairway_agent.resources import Wanted
 from fairway_agent.spec import (
@@ -295,6 +296,20 @@ def test_plan_file_that_is_damaged_is_named_with_a_hint(tmp_path: Path, text: st
         job_facts.read_plan(tmp_path)
     assert caught.value.record["id"] == "damaged-run"
     assert caught.value.record["hint"]
+
+
+def test_record_that_is_replaced_on_nfs_meanwhile_is_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers: list[bytes | OSError] = [OSError(errno.ESTALE, "Stale file handle"), b'{"a": 1}']
+
+    def read_bytes(_: Path) -> bytes:
+        if isinstance(answer := answers.pop(0), OSError):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(Path, "read_bytes", read_bytes)
+    assert records.read(tmp_path / "control.json", dict) == {"a": 1}
 
 
 def test_plan_is_read_with_its_retry_and_specs_one_by_one(tmp_path: Path) -> None:

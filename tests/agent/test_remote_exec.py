@@ -196,6 +196,18 @@ def test_remote_exec_command_survives_signals_to_its_parent(
     assert node.process.wait(300) == code
 
 
+def test_remote_exec_probe_of_a_node_whose_login_hangs_ends(
+    programs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one whose shell waits for a home on a network: ssh has connected long before."""
+    executable(programs / "ssh", 'case "$*" in *hung*) exec sleep 600;; *) echo said;; esac')
+    assert remote_exec.unreachable(["nd-0"]) == []
+    assert remote_exec.printed("nd-0", ["x"]) == "said\n"
+    monkeypatch.setattr(remote_exec, "_LOGIN", 0.1)
+    assert remote_exec.unreachable(["hung"]) == ["hung"]
+    assert remote_exec.printed("hung", ["x"]) == ""
+
+
 @pytest.fixture
 def meeting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Meeting]:
     """Yields a task whose only node answers `served` and has the user's home in `home`."""

@@ -212,11 +212,11 @@ def test_max_cost_ends_the_run_when_its_budget_is_spent(made: tuple[Supervisor, 
     spent, and the other 12 are after two more."""
     run, clock = made
     run.plan, run.started = replace(run.plan, max_duration=None, max_cost=BUDGET), 1e9
-    run.running = [Attempts(_task(run, 0, nodes=4, started=1e9))]
+    run.running = [Attempts(_task(run, 0, nodes=4, began=1e9 - 5))]
     run._keep_limit()
     assert run._next_deadline() == 1e9 + 4 * 3600 - 5
     clock.now += 3600
-    run.running.append(Attempts(_task(run, 1, nodes=2, started=clock.now)))
+    run.running.append(Attempts(_task(run, 1, nodes=2, began=clock.monotonic())))
     run._keep_limit()
     assert run._next_deadline() == 1e9 + 3 * 3600 - 5
     clock.now += 7199
@@ -235,7 +235,7 @@ def test_max_cost_counts_attempts_that_have_ended(
 ) -> None:
     run, clock = made
     run.plan, run.started = replace(run.plan, max_duration=None, max_cost=BUDGET), 1e9
-    task = _task(run, 0, nodes=2, started=1e9)
+    task = _task(run, 0, nodes=2, began=1e9 - 5)
     monkeypatch.setattr(supervisor.processes, "reap", lambda _: None)
     monkeypatch.setattr(Task, "ended", lambda _: 0)
     monkeypatch.setattr(Task, "session", 7, raising=False)
@@ -274,9 +274,9 @@ def test_retry_reads_each_task_after_the_previous_one_is_queued(
     assert done == ["read 0", "queue 0", "read 1", "queue 1"]
 
 
-def _task(run: Supervisor, index: int, *, nodes: int, started: float) -> Task:
+def _task(run: Supervisor, index: int, *, nodes: int, began: float) -> Task:
     spec = TaskSpec(index, nodes=nodes)
-    return Task(run.plan, spec, run.folder, run.folder / "tasks" / str(index), started=started)
+    return Task(run.plan, spec, run.folder, run.folder / "tasks" / str(index), began=began)
 
 
 def test_limits_name_the_first_exceeded_and_sum_node_seconds(tmp_path: Path) -> None:

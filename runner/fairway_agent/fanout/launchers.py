@@ -129,15 +129,15 @@ def free_port(count: int = 1, own: tuple[int, int] | None = None) -> int:
     first = _EPHEMERAL
     with contextlib.suppress(OSError, ValueError, IndexError):
         first = int(_RANGE.read_text().split()[0])
-    end = first - count
-    if end <= _LOWEST:
-        end = _EPHEMERAL - count  # all ports are ephemeral here: any one will do
-    for _ in range(_TRIES):
+    if first - count <= _LOWEST:
+        first = _EPHEMERAL  # all ports are ephemeral here: any one will do
+    room = first - count - _LOWEST
+    for _ in range(_TRIES if room > 0 else 0):
         # `random` is slower to import than everything else here.
-        port = _LOWEST + int.from_bytes(os.urandom(8), "big") % (end - _LOWEST)
+        port = _LOWEST + int.from_bytes(os.urandom(8), "big") % room
         if all(map(_is_free, range(port, port + count))):
             return port
-    raise OSError(f"no {count} ports in a row are free between {_LOWEST} and {end}")
+    raise OSError(f"no {count} ports in a row are free between {_LOWEST} and {first}")
 
 
 def _is_free(port: int) -> bool:

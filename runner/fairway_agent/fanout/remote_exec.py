@@ -48,6 +48,7 @@ LOST_NODES = "lost-nodes"  # file: names of nodes that could not be reached, one
 PROGRAM = "fairway_agent.fanout.remote_exec"
 _GRACE = 30.0  # seconds; torchrun's own grace for its workers
 _MOST = 1 << 20  # bytes of a host's output
+_LOGIN = 30.0  # seconds for a login and a short program: its shell may hang on a folder
 _PATIENCE = 10.0  # seconds for a launcher to end by itself after losing a node
 
 # Variables of the local launcher alone: its remote daemons get theirs on their command line.
@@ -112,16 +113,28 @@ def lost_nodes(folder: Path) -> list[str]:
 
 
 def unreachable(hosts: Iterable[str]) -> list[str]:
-    """Returns the hosts that accept no connection now; probes all of them at once."""
+    """Returns the hosts that complete no login now; probes all of them at once."""
     probes = [(host, subprocess.Popen([*_SSH, "--", host, "true"], **_SILENT)) for host in hosts]
-    return [host for host, probe in probes if probe.wait() == LOST]
+    deadline = time.monotonic() + _LOGIN
+    return [host for host, probe in probes if _code(probe, deadline) == LOST]
+
+
+def _code(probe: subprocess.Popen[bytes], deadline: float) -> int:
+    """Returns the exit code of a connection; LOST for one that has not ended by the deadline."""
+    try:
+        return probe.wait(max(0.0, deadline - time.monotonic()))
+    except subprocess.TimeoutExpired:
+        probe.kill()
+        probe.wait()
+        return LOST
 
 
 def printed(host: str, argv: Sequence[str]) -> str:
-    """Returns the output of a program on a host; "" if it fails, or there is no connection."""
+    """Returns the output of a program on a host; "" if it fails, hangs or is not reached."""
     command = [*_SSH, "--", host, f"exec {shlex.join(argv)}"]
     with tempfile.TemporaryFile() as file:  # limits how much of the output is read
-        code = subprocess.call(command, **{**_SILENT, "stdout": file})
+        probe = subprocess.Popen(command, **{**_SILENT, "stdout": file})
+        code = _code(probe, time.monotonic() + _LOGIN)
         file.seek(0)
         return "" if code else file.read(_MOST).decode(errors="replace")
 

@@ -248,7 +248,6 @@ def _for_step() -> dict[str, str]:
 
 
 _GRACE = 5.0  # seconds for leftover processes to save their state
-_PATIENCE = 30.0  # seconds for processes that cannot die at once, for example in a GPU's driver
 _RUN, _JOB, _TIMES = "FAIRWAY_SHARED_DIR", "SLURM_JOB_ID", "SLURM_RESTART_COUNT"
 
 
@@ -305,7 +304,8 @@ def end_all(run: str, task: str, grace: float) -> None:
     if processes_of(run, task):
         signal_task(run, task, signal.SIGTERM)
     began = time.monotonic()
-    while (alive := processes_of(run, task)) and time.monotonic() < began + grace + _PATIENCE:
+    last = began + grace + processes.PATIENCE
+    while (alive := processes_of(run, task)) and time.monotonic() < last:
         if time.monotonic() >= began + grace:
             for pid in alive:
                 with suppress(ProcessLookupError, PermissionError):

@@ -44,7 +44,7 @@ def launch(task: Task) -> None:
     task.kill_at, task.timed_out, task.stopped_for = None, False, ""
     task.process = program(task, script, environment)
     task.sampling = task.nodes.sampling(task, environment)
-    task.started = time.time()
+    task.started, task.began = time.time(), time.monotonic()
     task.idle = idle_watch(task)
     task.record(task.status("running"))
 
@@ -95,7 +95,7 @@ def idle_watch(task: Task) -> IdleWatch | None:
 def contract(task: Task) -> dict[str, str]:
     """Returns the environment of the task's script, after creating its directories."""
     plan, spec = task.plan, task.spec
-    ranks, hosts = task.ranks, task.addresses()
+    hosts = task.addresses()
     directories = task.nodes.directories(task)
     for name in spec.outputs:
         directories[f"FAIRWAY_OUTPUT_{name.upper()}"] = task.nodes.written(task) / name
@@ -113,7 +113,7 @@ def contract(task: Task) -> dict[str, str]:
         "FAIRWAY_GRACE": f"{plan.grace:g}",
         "FAIRWAY_NODES": str(spec.nodes),
         "FAIRWAY_PROCESSES_PER_NODE": str(spec.processes_per_node),
-        "FAIRWAY_WORLD_SIZE": str(ranks),
+        "FAIRWAY_WORLD_SIZE": str(task.ranks),
         "FAIRWAY_HOSTS": ",".join(hosts),
         "FAIRWAY_MAIN_HOST": hosts[0],
         **{name: str(directory) for name, directory in directories.items()},
@@ -128,7 +128,9 @@ def contract(task: Task) -> dict[str, str]:
         laid_out = task.folder / "tasks"
         outputs.lay_out(task.nodes.kept(task), laid_out)
         environment[_OTHERS] = str(laid_out)
-    port = launchers.free_port(ranks, ports_of(environment))
+    # One for each process of the main host, which stands for all nodes of a task on this machine.
+    width = spec.processes_per_node * hosts.count(hosts[0])
+    port = launchers.free_port(width, ports_of(environment))
     environment["FAIRWAY_MAIN_PORT"] = str(port)
     task.session_folder = task.nodes.session_folder(task)
     environment |= launchers.session(task.session_folder, environment)

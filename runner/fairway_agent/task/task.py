@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 import signal
@@ -165,7 +166,8 @@ class Task:
     its nodes are reached, and `hosts` lists them, its main host first; it has none if its ranks
     share this machine. `submission` is that of the run, if a scheduler may start the task several
     times in it. `attempt` is the last that was started, and -1 before; `failures_by_cause` counts
-    the failed attempts of this supervisor, or of this submission. `held` is for how many seconds
+    the failed attempts of this supervisor, or of this submission. `began` is when the last attempt
+    `started`, on the monotonic clock, which nobody sets. `held` is for how many seconds
     its ended attempts had its nodes. `stopped_for` is why it was told to end for a reason that is
     not its own; see `attempts.after_attempt`. `before` is why the attempt before the next one
     ended. `states` belongs to its supervisor, and writes late what does not fit on a full disk.
@@ -185,6 +187,7 @@ class Task:
     submission: int | None = None
     failures_by_cause: Counter[str] = field(default_factory=Counter)
     started: float = 0.0
+    began: float = 0.0
     held: float = 0.0
     process: subprocess.Popen[bytes] | None = None
     pump: threading.Thread | None = None
@@ -262,7 +265,7 @@ class Task:
 
     def _timeout_at(self) -> float | None:
         timeout = self.plan.timeout
-        return None if timeout is None else time.monotonic() + self.started + timeout - time.time()
+        return None if timeout is None else self.began + timeout
 
     def check_timers(self) -> None:
         """Does what is due: ends a task after its timeout, kills one after its grace."""
@@ -270,7 +273,8 @@ class Task:
         now, timeout = time.monotonic(), self._timeout_at()
         if self.kill_at is not None:
             if now >= self.kill_at:
-                processes.kill(self.sessions())
+                self._say_left(processes.kill(self.sessions()))
+                self.kill_at = math.inf  # those that are left end as soon as they can
         elif timeout is not None and now >= timeout:
             self.stop(timed_out=True)
         elif self.idle is not None and now >= self.idle.due:
@@ -298,12 +302,12 @@ class Task:
         if code is None:
             return None
         # Leftover processes would occupy cores long after the task is forgotten.
-        processes.end_all(self.sessions, _STRAY_GRACE)
+        self._say_left(processes.end_all(self.sessions, _STRAY_GRACE))
         if self.pump is not None:
             self.pump.join(task_logs.LAST_OUTPUT)
         if self.session_folder is not None:
             shutil.rmtree(self.session_folder, ignore_errors=True)
-        self.held += max(0.0, time.time() - self.started)
+        self.held += time.monotonic() - self.began
         code = TIMED_OUT if self.timed_out else 128 - code if code < 0 else code
         self.lacks = more = ""
         if code == task_logs.NOT_FOUND and self.plan.needs:
@@ -322,6 +326,12 @@ class Task:
         self.sampling.end()
         self.nodes.clean(self, code)
         return code
+
+    def _say_left(self, pids: set[int]) -> None:
+        if pids:
+            named = ", ".join(map(str, sorted(pids)))
+            line = f"fairway: killed processes have not ended, and may go on: {named}"
+            self.nodes.append_log_line(self, line)
 
     # --- its attempts
 
