@@ -109,9 +109,12 @@ def receiver() -> Iterator[Receiver]:
             status = got.answers.pop(0) if got.answers else 200
             if status == 0:
                 return  # the connection is closed
-            self.answer(status=status)
+            self.answer(status=status, Location="/elsewhere")
             if status == 200:
                 got.taken.put(json.loads(body))
+
+        def do_GET(self) -> None:
+            self.answer()  # of what a redirect leads to
 
     with serving(Hook) as url:
         got.url = f"{url}/hook"

@@ -32,8 +32,9 @@ def _receiver(value: str) -> str:
 
 
 def _server(value: str) -> str:
-    fits = re.fullmatch(r"([A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?)(?::([0-9]{1,5}))?", value)
-    if not fits or not 0 < int(fits[2] or 1) < 65536:
+    label = "[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"  # RFC 1035, 2.3.4
+    fits = re.fullmatch(rf"{label}(?:\.{label})*(?::([0-9]{{1,5}}))?", value)
+    if not fits or not 0 < int(fits[1] or 1) < 65536:
         raise FieldError("this is not a mail server", "write HOST or HOST:PORT")
     return value
 

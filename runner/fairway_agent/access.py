@@ -17,7 +17,7 @@ import subprocess
 import urllib.parse
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, TypeVar
 
 from fairway_agent import job_facts
@@ -153,6 +153,7 @@ def stage(entry: Staged, folder: Path) -> int:
             message = f"there is nothing at {entry.container}:{entry.path} to be staged"
             hint = "is its name right? list the container: fairway data ls TARGET:CONTAINER"
             raise Fault("no-input", message, hint, 2)
+        blobs = _without_folders(blobs)
         index = files.read_json(folder / _INDEX)
         for path in set(index) - {blob.path for blob in blobs}:
             (folder / path).unlink(missing_ok=True)
@@ -163,6 +164,20 @@ def stage(entry: Staged, folder: Path) -> int:
             list(pool.map(lambda blob: _copy(entry, blob, folder), missing))
         files.write_json(folder / _INDEX, {blob.path: blob.etag for blob in blobs})
     return len(missing)
+
+
+def _without_folders(blobs: list[Blob]) -> list[Blob]:
+    """Returns the blobs without the empty ones that have others below them: blobfuse2 makes them of
+    folders. Raises Fault for one that has others below it and is not empty."""
+    inside = {str(folder): b.name for b in blobs for folder in PurePosixPath(b.path).parents}
+    for blob in blobs:
+        if blob.size and blob.path in inside:
+            both = f"{blob.name} and {inside[blob.path]}"
+            raise Fault("bad-input", f"the blobs {both} cannot both be files here", _RENAME, 2)
+    return [blob for blob in blobs if blob.path not in inside]
+
+
+_RENAME = "rename it in storage, or stage another path"
 
 
 def _list(entry: Staged) -> Iterator[Blob]:
@@ -215,8 +230,7 @@ def below(name: str, path: str) -> str | None:
     if not relative or relative.endswith("/"):
         return None
     if ".." in relative.split("/"):
-        hint = "rename it in storage, or stage another path"
-        raise Fault("bad-input", f"the blob {name} cannot be a file here", hint, 2)
+        raise Fault("bad-input", f"the blob {name} cannot be a file here", _RENAME, 2)
     return relative
 
 
@@ -227,6 +241,8 @@ def _headers() -> dict[str, str]:
 def _copy(entry: Staged, blob: Blob, folder: Path) -> None:
     target = folder / blob.path
     target.parent.mkdir(parents=True, exist_ok=True)
+    if target.is_dir():
+        shutil.rmtree(target)  # left by an earlier version of the blobs
     part = target.with_name(f".{target.name}.part")
     part.unlink(missing_ok=True)
     url = f"{entry.account}/{entry.container}/{urllib.parse.quote(blob.name)}"

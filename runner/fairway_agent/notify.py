@@ -142,6 +142,7 @@ def mail(wanted: Mail, said: Mapping[str, Any]) -> dict[str, Any]:
 PAUSES = (5.0, 30.0, 120.0, 600.0)  # seconds before each further try
 PAID_PAUSES = (5.0, 30.0)  # fewer if nodes cost money meanwhile
 _ANSWER = 20.0  # seconds for the receiver's answer
+_LOOPBACK = [("http", host) for host in ("localhost", "127.0.0.1", "::1")]
 _AGAIN = (408, 425, 429)  # client errors that a retry may fix
 _MAIL_PORT, _TLS_PORT = 25, 465
 _TEMPORARY = range(400, 500)  # RFC 5321, 4.2.1: a retry may succeed
@@ -177,17 +178,27 @@ def _post(order: Mapping[str, Any]) -> tuple[str, bool]:
     # Imported here, because they are as large as everything else, and supervisors need none.
     from http.client import HTTPException
     from urllib.error import HTTPError
-    from urllib.request import Request, urlopen
+    from urllib.request import HTTPRedirectHandler, Request, build_opener
+
+    class Stay(HTTPRedirectHandler):
+        """Follows no redirect, which would be asked without the message."""
+
+        def redirect_request(self, *_: object) -> None:
+            return None
 
     headers = {"Content-Type": "application/json", "User-Agent": "fairway"}
     try:
+        parts = urlsplit(order["url"])
+        # A secret's value is not checked in the job.
+        if parts.scheme != "https" and (parts.scheme, parts.hostname) not in _LOOPBACK:
+            return "its address does not begin with https://", True
         data = json.dumps(order["body"]).encode()
-        request = Request(order["url"], data, headers)  # noqa: S310 - checked in the job
-        with urlopen(request, timeout=_ANSWER):  # noqa: S310
+        request = Request(order["url"], data, headers)  # noqa: S310
+        with build_opener(Stay).open(request, timeout=_ANSWER):
             return "", True
     except HTTPError as error:
         with error:
-            is_final = 400 <= error.code < 500 and error.code not in _AGAIN
+            is_final = error.code < 500 and error.code not in _AGAIN
         return f"the receiver answered {error.code}", is_final
     except ValueError:
         return "its address cannot be read", True
@@ -221,6 +232,8 @@ def _mail(order: Mapping[str, Any]) -> tuple[str, bool]:
             if order.get("user") and (why := _sign_in(server, order, tls)):
                 return why, True
             refused = server.send_message(message)
+    except UnicodeError:
+        return "the mail server has a name with a part that is empty or too long", True
     except smtplib.SMTPNotSupportedError:
         return "the mail server takes no address with letters beyond ASCII", True
     except smtplib.SMTPResponseException as error:

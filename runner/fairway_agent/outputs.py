@@ -30,7 +30,8 @@ BROUGHT = "from-tasks"
 def collect(written: Path, kept: Path, outputs: Mapping[str, Output], *, succeeded: bool) -> None:
     """Moves a task's files to where they are kept. `outputs` has for each id the patterns of its
     files below `written`, and `when` they are kept: always, on success or on failure. A file that
-    belongs to several outputs is kept in each. Files of no output stay where they were written."""
+    belongs to several outputs is kept in each. Files of no output stay where they were written, and
+    those outside of `written`, to whose folder a link leads, are copied."""
     outcomes = ("always", "success" if succeeded else "failure")
     # By resolved paths: links give a file several names, of which an output keeps the first.
     chosen = {
@@ -38,7 +39,7 @@ def collect(written: Path, kept: Path, outputs: Mapping[str, Output], *, succeed
         for name, output in outputs.items()
         if output.when in outcomes
     }
-    left = Counter(chain.from_iterable(chosen.values()))
+    left, top = Counter(chain.from_iterable(chosen.values())), written.resolve()
     for name, files in chosen.items():
         for real, file in files.items():
             left[real] -= 1
@@ -47,10 +48,10 @@ def collect(written: Path, kept: Path, outputs: Mapping[str, Output], *, succeed
             below = path.removeprefix(own) if path.startswith(own) else os.path.normpath(path)
             target = kept / name / below
             make_room(kept, target)
-            if left[real]:
+            if left[real] or not real.is_relative_to(top):
                 copy_file(real, target, follow_symlinks=False)
             else:
-                real.replace(target)
+                shutil.move(real, target, copy_file)
 
 
 def make_room(top: Path, path: Path) -> None:

@@ -34,8 +34,8 @@ def watch(folders: Sequence[str], bell: socket.socket) -> threading.Event:
             try:
                 with Path(folder, "lock").open("rb") as lock:
                     fcntl.flock(lock, fcntl.LOCK_SH)
-            except FileNotFoundError:
-                continue  # removed meanwhile: its state will be missing below
+            except OSError:
+                continue  # for example removed meanwhile: `unmet` says what its state is
         ended.set()
         bell.send(b"!")
 

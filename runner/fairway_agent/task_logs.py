@@ -108,19 +108,13 @@ def pump(printed: IO[bytes], log: BinaryIO, secrets: Iterable[str]) -> threading
     mask = Mask(secrets)
 
     def copy() -> None:
-        with log, printed:
-            full = False
-            while True:
+        with suppress(OSError), log, printed:  # as it is closed, a full disk refuses what is left
+            data = b"first"
+            while data:
                 data = os.read(printed.fileno(), _CHUNK)
-                text = mask.feed(data) if data else mask.flush()
-                if not full:
-                    try:
-                        log.write(text)
-                        log.flush()
-                    except OSError:  # the disk is full; the task continues
-                        full = True
-                if not data:
-                    return
+                with suppress(OSError):  # the disk is full; the task continues
+                    log.write(mask.feed(data) if data else mask.flush())
+                    log.flush()
 
     thread = threading.Thread(target=copy, daemon=True)
     thread.start()

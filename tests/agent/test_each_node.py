@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from programs import executable
+from programs import executable, finished
 
 from fairway_agent import processes
 from fairway_agent.fanout import remote_exec
@@ -138,6 +138,33 @@ def test_fanout_kills_a_rank_that_ignores_sigterm_after_the_grace(task: Task) ->
     process = task.start("-c", hasty, str(folder), "--each", "bash", "-c", own)
     _, errors = process.communicate(timeout=300)
     assert (process.returncode, errors) == (9, b"")
+
+
+def test_fanout_on_this_machine_kills_a_rank_that_ignores_sigterm(
+    tmp_path: Path, repository: Path
+) -> None:
+    text = (repository / "runner/fairway_agent/fanout/local/fairway-each-node").read_text()
+    assert "grace=30" in text
+    program = executable(tmp_path / "each", text.replace("30", "1"))
+    os.mkfifo(tmp_path / "up")
+    own = 'if [ "$FAIRWAY_NODE_RANK" = 1 ]; then read -r _ <up; exit 9; fi; '
+    own += "trap '' TERM; echo up >up; exec sleep 600"
+    environment = {**os.environ, "FAIRWAY_NODES": "2"}
+    done = finished([program, "bash", "-c", own], cwd=tmp_path, env=environment)
+    assert done.returncode == 9
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+def test_fanout_by_srun_keeps_the_exit_code_on_a_full_disk(
+    tmp_path: Path, repository: Path
+) -> None:
+    (tmp_path / "0").symlink_to("/dev/full")
+    executable(tmp_path / "scancel", "exit 0")
+    facts = {"SLURM_NODEID": "0", "SLURM_JOB_ID": "1", "SLURM_STEP_ID": "2"}
+    facts |= {"PATH": f"{tmp_path}:{os.environ['PATH']}", "FAIRWAY_TASK_FOLDER": str(tmp_path)}
+    program = repository / "runner/fairway_agent/fanout/srun/fairway-on-node"
+    done = finished([program, tmp_path, "0", "mark", "bash", "-c", "exit 9"], env=facts)
+    assert done.returncode == 9
 
 
 def test_fanout_passes_sigterm_once_and_waits_for_each_program(task: Task) -> None:

@@ -29,14 +29,15 @@ PLAN = RunPlan("job-a", "/code", secrets=("TOKEN",))
 FAILED = RunState("failed", "hunter2 & <b>", started=10.0, ended=22.5)
 
 
-def test_notify_retries_temporary_errors_but_not_a_404(receiver: Receiver) -> None:
+def test_notify_retries_temporary_errors_but_not_a_404_or_a_redirect(receiver: Receiver) -> None:
     receiver.answers += [500, 0]
     order = {"url": receiver.url, "body": {"run": "job-a"}}
     assert notify.deliver([order], (0.0, 0.0, 0.0)) == []
     assert (receiver.next(), receiver.seen) == ({"run": "job-a"}, 3)
-    receiver.answers += [404]
-    assert notify.deliver([order], (0.0, 0.0)) == ["the receiver answered 404"]
-    assert receiver.seen == 4
+    receiver.answers += [404, 302]
+    for status in (404, 302):
+        assert notify.deliver([order], (0.0, 0.0)) == [f"the receiver answered {status}"]
+    assert receiver.seen == 5
     receiver.answers += [429]
     assert notify.deliver([order], (0.0, 0.0)) == []
 
@@ -51,9 +52,16 @@ def test_notify_failed_delivery_is_reported_without_the_address(
     notify.main()
     said = capsys.readouterr().err
     assert said == "fairway: a notification was not delivered: the receiver answered 503\n"
-    away = [{"url": url, "body": {}} for url in ("http://[", "http://127.0.0.1:9/x")]
-    why = ["its address cannot be read", "the receiver did not answer (URLError)"]
-    assert notify.deliver(away, ()) == why
+    plain = "its address does not begin with https://"
+    answers = {
+        "http://[": "its address cannot be read",
+        "file:///etc/hostname": plain,
+        "data:,x": plain,
+        "http://example.org/x": plain,
+        "http://127.0.0.1:9/x": "the receiver did not answer (URLError)",
+    }
+    away = [{"url": url, "body": {}} for url in answers]
+    assert notify.deliver(away, ()) == [*answers.values()]
 
 
 def test_notify_text_and_reason_hold_no_secret() -> None:
@@ -155,6 +163,11 @@ def test_notify_mail_reports_the_outcome_of_the_run(mail_server: MailServer) -> 
         # The accepted recipient gets no second mail.
         ([250, 550], {}, "refused 1 of 2 addresses (550)"),
         ([], {"server": "127.0.0.1:9"}, "did not answer (ConnectionRefusedError)"),
+        (
+            [],
+            {"server": "smtp..example.org:25"},
+            "has a name with a part that is empty or too long",
+        ),
         ([], {"to": ["jürgen@example.org"]}, "takes no address with letters beyond ASCII"),
     ],
 )
@@ -263,6 +276,8 @@ ADDRESSES = ("http://e.org/x", "https://", "secret:", "secret:a b", "ftp://x/y",
         ({"mail": {**MAIL, "from": "a@x.io\nBcc: b@x.io"}}, "is not an email address"),
         ({"mail": {**MAIL, "server": "https://x"}}, "this is not a mail server"),
         ({"mail": {**MAIL, "server": "-x"}}, "this is not a mail server"),
+        ({"mail": {**MAIL, "server": "smtp..example.org:25"}}, "this is not a mail server"),
+        ({"mail": {**MAIL, "server": f"{'x' * 64}.example.org"}}, "this is not a mail server"),
         ({"mail": {**MAIL, "server": "x:99999"}}, "this is not a mail server"),
         ({"mail": {**MAIL, "user": "me"}}, "`user` and `password` belong together"),
         ({"mail": {**MAIL, "user": "me", "password": "p4ss"}}, "a password must not be in a file"),

@@ -3,6 +3,7 @@
 import json
 import os
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -131,6 +132,21 @@ def test_outputs_file_excluded_by_one_name_is_kept_by_another(
     drop_excluded(written, {"model": Output("model/*/*", "always", exclude=left_out)})
     assert below(written / "model/deep") == {"d"}
     assert (tmp_path / "data/x").exists()
+
+
+def test_outputs_of_linked_folders_elsewhere_are_copied(written: Path, tmp_path: Path) -> None:
+    """A link may lead to checkpoints or a data set, and what is kept be on another disk."""
+    (data := tmp_path / "data").mkdir()
+    (data / "x").write_text("x")
+    (written / "data").symlink_to(data)
+    (written / "model/ckpt").symlink_to(data)
+    outputs = {"data": Output("data/**", "always"), "model": Output("model/*/[dx]", "always")}
+    other = "/dev/shm" if Path("/dev/shm").is_dir() else None
+    with TemporaryDirectory(dir=other) as folder:
+        collect(written, Path(folder), outputs, succeeded=True)
+        assert below(Path(folder)) == {"data/x", "model/ckpt/x", "model/deep/d"}
+    assert (data / "x").read_text() == "x"
+    assert not (written / "model/deep/d").exists()
 
 
 LOSS = "loss=([0-9.]+)"

@@ -57,6 +57,12 @@ def test_ssh_staging_copies_a_folder_and_later_only_what_changed(
     assert files(tmp_path / "in") == {"a": b"a", "b": b"new"}
     (tmp_path / "in" / "a").unlink()
     assert access.stage(entry(cloud, "d"), tmp_path / "in") == 1
+    cloud.blobs = {"d/a": b"", "d/a/c/d": b"d"}  # the first is blobfuse2's mark of a folder
+    assert access.stage(entry(cloud, "d"), tmp_path / "in") == 1
+    assert files(tmp_path / "in") == {"a/c/d": b"d"}
+    cloud.blobs = {"d/a": b"a"}
+    assert access.stage(entry(cloud, "d"), tmp_path / "in") == 1
+    assert files(tmp_path / "in") == {"a": b"a"}
 
 
 def test_ssh_staging_of_one_blob_keeps_its_name(cloud: Services, tmp_path: Path) -> None:
@@ -115,6 +121,9 @@ def test_ssh_staging_of_no_blobs_or_of_paths_outside_the_folder_is_refused(
     with pytest.raises(Fault, match="cannot be a file here"):
         access.stage(entry(cloud, "d"), tmp_path / "in")
     assert not (tmp_path / "x").exists()
+    cloud.blobs = {"d/a": b"a", "d/a/b/c": b"c"}
+    with pytest.raises(Fault, match="the blobs d/a and d/a/b/c cannot both be files here"):
+        access.stage(entry(cloud, "d"), tmp_path / "in")
 
 
 def test_ssh_staging_reports_a_missing_role(cloud: Services, tmp_path: Path) -> None:

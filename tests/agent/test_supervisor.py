@@ -170,6 +170,7 @@ def test_run_that_waits_for_its_predecessors_names_them(
 ) -> None:
     run, _ = made
     run.plan = replace(run.plan, after=[str(tmp_path / "first"), str(tmp_path / "other")])
+    (tmp_path / "other/lock").mkdir(parents=True)  # it cannot be read
     started, ready = os.pipe()
     run._begin(ready)
     os.close(started)

@@ -115,15 +115,19 @@ def test_pump_masks_secrets_and_ends_with_the_pipe(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
-def test_pump_continues_to_read_on_a_full_disk() -> None:
+def test_pump_continues_on_a_full_disk_and_writes_again_once_it_has_room(tmp_path: Path) -> None:
     reading, writing = os.pipe()
     with Path("/dev/full").open("wb", buffering=0) as log:
         copying = pump(os.fdopen(reading, "rb"), log, ["hunter2"])
         # Far more than a pipe holds: all of it is taken only if the pump continues to read.
         taken = sum(os.write(writing, b"x" * 65536) for _ in range(64))
+        with (tmp_path / "log").open("wb") as room:
+            os.dup2(room.fileno(), log.fileno())
+        os.write(writing, b"again\n")
         os.close(writing)
         copying.join()
     assert taken == 64 * 65536
+    assert (tmp_path / "log").read_bytes().endswith(b"again\n")
 
 
 def test_attempt_line_names_an_existing_checkpoint(tmp_path: Path) -> None:
