@@ -341,8 +341,8 @@ class Environment(Model):
 
         if services["vault"] and by_nat and "Microsoft.KeyVault" in network.service_endpoints:
             raise FieldError(
-                "nodes could not reach the vault: it admits the address of the NAT gateway, and with "
-                "this endpoint they come from their own",
+                "nodes could not reach the vault: it admits the address of the NAT gateway, and "
+                "with this endpoint they come from their own",
                 "leave `Microsoft.KeyVault` out, or leave `private_endpoints: false` out",
                 ("network", "service_endpoints"),
             )
