@@ -263,10 +263,10 @@ def test_task_held_time_sums_all_its_attempts(
     task = agent_task.Task(plan, spec, tmp_path, tmp_path / "0")
     clock = SimpleNamespace(time=lambda: now, monotonic=lambda: now)
     monkeypatch.setattr(agent_task, "time", clock)
-    monkeypatch.setattr(agent_task.processes, "end_all", lambda *_: None)
+    monkeypatch.setattr(agent_task.processes, "end_all", lambda *_: set())
     for began, ended in ((100.0, 130.0), (200.0, 212.5)):
         process = SimpleNamespace(pid=1, poll=lambda: 0)
-        task.process, task.started, now = process, began, ended  # type: ignore[assignment]
+        task.process, task.began, now = process, began, ended  # type: ignore[assignment]
         assert task.ended() == 0
     task.record(task.status("succeeded"))
     later = agent_task.Task(plan, spec, tmp_path, tmp_path / "0")
