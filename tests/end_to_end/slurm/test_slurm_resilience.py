@@ -161,27 +161,28 @@ class TestCutOff:
         assert len(listed.split()) == 1
 
     @pytest.mark.nightly
-    def test_slurm_submit_of_one_run_from_four_processes_makes_one_job(
+    def test_slurm_submits_of_one_run_id_from_four_projects_make_one_job(
         self, fairway: Fairway, slurm: SlurmCluster, gate: Gate
     ) -> None:
         job = fairway.job(f"read <{gate.path}", template="plain", code={"exclude": ["*"]})
-        started = []
+        started = {}
         for number in range(4):
             folder = fairway.folder / f"folder-{number}"
             folder.mkdir()
             for name in ("fairway.yaml", "job.yaml"):
                 (folder / name).write_text((fairway.folder / name).read_text())
             words = fairway.command("submit", job.name, *TARGET, "--run-id", "mine")
-            started.append(
-                subprocess.Popen(words, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            started[folder] = subprocess.Popen(
+                words, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE
             )
-        for process in started:
-            _, errors = process.communicate(timeout=PATIENCE)
-            assert process.returncode == 0, errors
+        said = {folder: each.communicate(timeout=PATIENCE)[1] for folder, each in started.items()}
+        (first,) = [folder for folder, each in started.items() if each.returncode == 0]
+        others = [text for folder, text in said.items() if folder != first]
+        assert all(b"[taken-run-id]" in text for text in others), others
         listed = slurm.run("squeue", "-h", "-t", "all", "--name", "mine", "-o", "%i")
         assert len(listed.split()) == 1
         gate.open()
-        assert fairway.within("wait", "mine", cwd=fairway.folder / "folder-2").returncode == 0
+        assert fairway.within("wait", "mine", cwd=first).returncode == 0
 
     def test_slurm_scheduler_that_is_down_is_reported_and_logs_continue_after_it(
         self, fairway: Fairway, slurm: SlurmCluster, gate: Gate
