@@ -277,7 +277,12 @@ open(sys.argv[2], "w").close()
 
 
 @pytest.mark.parametrize(
-    ("number", "raised"), [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, SystemExit)]
+    ("number", "raised"),
+    [
+        (signal.SIGINT, KeyboardInterrupt),
+        (signal.SIGTERM, SystemExit),
+        (signal.SIGHUP, SystemExit),
+    ],
 )
 def test_terraform_writes_its_state_when_the_program_is_to_end(
     tmp_path: Path, number: signal.Signals, raised: type[BaseException]

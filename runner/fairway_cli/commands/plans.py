@@ -204,12 +204,15 @@ def deploy(
 
 @contextmanager
 def ended_in_order() -> Iterator[None]:
-    """Ends at SIGTERM as at Ctrl-C: Terraform finishes, and plans, which hold secrets, are gone."""
-    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    """Ends at SIGTERM, or if the terminal is closed, as at Ctrl-C: Terraform finishes, and plans,
+    which hold secrets, are gone."""
+    ends = {signal.SIGTERM: lambda *_: sys.exit(143), signal.SIGHUP: lambda *_: sys.exit(129)}
+    before = {number: signal.signal(number, end) for number, end in ends.items()}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _have_machines_run(plan: Mapping[str, Any], ask: Callable[[str], bool] | None) -> None:

@@ -8,7 +8,7 @@ import os
 import shutil
 import signal
 import subprocess
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -240,8 +240,9 @@ def completed(
             break
         except (KeyboardInterrupt, SystemExit) as stop:
             stopped = stop
-            say("waiting for Terraform to write its state; interrupt again to have it give up")
             process.send_signal(signal.SIGINT)
+            with suppress(OSError):  # the terminal may be closed
+                say("waiting for Terraform to write its state; interrupt again to have it give up")
     if stopped is not None:
         raise stopped
     return subprocess.CompletedProcess(process.args, process.returncode, *said)
