@@ -338,7 +338,6 @@ class Environment(Model):
                 "leave `private_endpoints: false` out",
                 ("network", "private_endpoints"),
             )
-
         if services["vault"] and by_nat and "Microsoft.KeyVault" in network.service_endpoints:
             raise FieldError(
                 "nodes could not reach the vault: it admits the address of the NAT gateway, and "

@@ -13,7 +13,7 @@ from fairway_core.findings import Severity, UserError
 from fairway_core.review.changes import Action
 from fairway_core.review.costs import CostChange, CostReview
 from fairway_core.review.facts import review_facts
-from fairway_core.review.lines import Given, cost_lines
+from fairway_core.review.lines import Given, change_line, cost_lines
 from fairway_core.review.markdown import markdown
 from fairway_core.review.plan import read_plan
 from fairway_core.review.review import Review, review
@@ -61,7 +61,11 @@ def test_review_lists_moves_and_imports(make_plan: Any, tmp_path: Path) -> None:
     Path(file).write_text(json.dumps(plan))
     found = _review(file)
     assert _actions(found) == {GROUP: "move", DISK: "import"}
-    assert found.stacks[0].changes[0].moved_from == "azurerm_resource_group.old"
+    moved, imported = map(change_line, found.stacks[0].changes)
+    assert moved == [Given(GROUP), ", which was ", Given("azurerm_resource_group.old")]
+    assert imported == [Given(DISK), ", which is ", Given("x")]
+    replaced = _review(make_plan("b", (DISK, "create forget", {"name": "a"}, {"name": "b"})))
+    assert "; the old one stays in Azure" in change_line(replaced.stacks[0].changes[0])
 
 
 def test_review_accepts_providers_with_and_without_registry(make_plan: Any) -> None:
