@@ -1,7 +1,6 @@
 """Messages about a run that is followed or just started: why it waits, and new attempts."""
 
 import errno
-import json
 import os
 import subprocess
 import sys
@@ -17,6 +16,7 @@ import pytest
 from endings import ends
 from running import MakeRun, RunFairway
 
+from fairway_boot.files import write_json
 from fairway_cli.ui import follow
 from fairway_cli.ui.follow import Remarks
 from fairway_cli.ui.progress import print_started, watch_to_the_end
@@ -58,10 +58,12 @@ def elsewhere(make_run: MakeRun, monkeypatch: pytest.MonkeyPatch) -> Callable[..
         (run.folder / "engine.json").write_text('{"submission": 0, "complete": true}')
         left = iter(looks)
 
-        def refresh(_: Run, *, logs: bool = False) -> None:
+        def refresh(of: Run, *, logs: bool = False) -> None:
+            if of.folder != run.folder:
+                return  # a server in another thread looks at runs of its own
             folders = (run.folder, run.task_folder(0))
             for folder, state in zip(folders, next(left, looks[-1]), strict=False):
-                (folder / "state.json").write_text(json.dumps(state))
+                write_json(folder / "state.json", state)  # whole, as what reads it may be a thread
 
         engine = SimpleNamespace(pause=0.0, deadline=600.0, within=lambda _: nullcontext())
         monkeypatch.setattr(Run, "refresh", refresh)
