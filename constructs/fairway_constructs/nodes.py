@@ -17,6 +17,7 @@ from fairway_constructs.cloud_init import (
     IdleSettings,
     NodeHealth,
     node_cloud_init,
+    packed_size,
     shared_folder,
     shared_mount,
 )
@@ -146,14 +147,14 @@ def cloud_init_of(
         )
 
     text = text_for(spec.accounts)
-    if (length := len(text.encode())) > LONGEST_CUSTOM_DATA:
-        raise _too_long(cluster, length, len(text_for(None).encode()), spec)
+    if (length := packed_size(text)) > LONGEST_CUSTOM_DATA:
+        raise _too_long(cluster, length, packed_size(text_for(None)), spec)
     return text
 
 
 def _too_long(name: str, size: int, others: int, spec: NodeSpec) -> UserError:
     """Returns the error for too much boot data; `others` is its length without users."""
-    message = f"cluster `{name}`: its nodes boot with {size} bytes, and Azure takes "
+    message = f"cluster `{name}`: its nodes boot with {size} bytes, compressed, and Azure takes "
     message += f"{LONGEST_CUSTOM_DATA}"
     if spec.accounts is not None and spec.accounts.people and others <= LONGEST_CUSTOM_DATA:
         people = counted(len(spec.accounts.people), "user")

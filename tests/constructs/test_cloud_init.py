@@ -1,6 +1,7 @@
 """Boot data of machines: valid cloud-config, and the proxy in every part of it."""
 
 import base64
+import gzip
 import os
 import re
 import shlex
@@ -19,6 +20,7 @@ from fairway_constructs.cloud_init import (
     custom_data,
     nfs_server_cloud_init,
     node_cloud_init,
+    packed_size,
     script,
     server_cloud_init,
     shared_folder,
@@ -27,6 +29,7 @@ from fairway_constructs.cloud_init.mounts import MachineProxy, Mount, machine_pr
 from fairway_constructs.cloud_init.start_task import start_task_script
 from fairway_core.environment import Proxy
 from fairway_core.slurm import MICROSOFT, cloud_programs
+from fairway_simulator.azure.expressions import fill_in
 
 TOKEN = "${TfToken[TOKEN.7]}"
 
@@ -61,6 +64,18 @@ def test_custom_data_lets_terraform_fill_in_only_its_references() -> None:
     assert encoded["token"] == TOKEN
     kept = base64.b64decode(encoded["text"]).decode()
     assert kept == 'a "${HOME}" @@0@@ $(x) @@0@@\n'
+
+
+def test_custom_data_is_compressed_by_terraform_if_it_would_be_too_long() -> None:
+    """As the boot data of a Slurm node with blobfuse and people of its own."""
+    rest = "#cloud-config\n" + "# Some more text.\n" * 4_000
+    assert len(rest) > LONGEST_CUSTOM_DATA
+    for text, reference in ((rest, ""), (f"{rest}a: {TOKEN}\n", "a.b.c")):
+        expression = custom_data(text).replace(TOKEN, reference)
+        assert expression.startswith("${base64gzip(")
+        packed = base64.b64decode(fill_in(expression, ".".join))
+        assert gzip.decompress(packed).decode() == text.replace(TOKEN, reference)
+        assert packed_size(text) == pytest.approx(len(packed), abs=50)
 
 
 @pytest.mark.parametrize("cluster", ["two words", "it's", "$(reboot)", "`reboot`", "a;b"])

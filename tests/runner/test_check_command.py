@@ -8,6 +8,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from fairway_cli.main import app
+from fairway_constructs.cloud_init import slurm
 from fairway_core.catalog import vm_sizes
 from fairway_core.findings import UserError
 
@@ -63,9 +64,12 @@ class TestCheck:
         assert "you@example.com" in lines[findings[0]["line"] - 1]
         assert "nobody" in lines[findings[1]["line"] - 1]
 
-    def test_check_reports_too_many_partitions_for_a_scheduler(self, lab: Any) -> None:
+    def test_check_reports_too_many_partitions_for_a_scheduler(
+        self, lab: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(slurm, "LONGEST_CUSTOM_DATA", 10_000)
         size = "size: Standard_ND96isr_H100_v5, nodes: {min: 0, max: 100}, mounts: [data]"
-        many = "".join(f"  gpu{number}: {{engine: slurm, {size}}}\n" for number in range(40))
+        many = "".join(f"  gpu{number}: {{engine: slurm, {size}}}\n" for number in range(4))
         file = lab(**{"clusters:\n": f"clusters:\n{many}"})
         done = _run("check", file, "--json")
         assert done.exit_code == 2

@@ -281,7 +281,10 @@ def test_people_settings_that_are_invalid_are_refused_at_their_line(
     assert finding.location is not None
 
 
-def test_people_exceeding_boot_data_of_a_node_are_refused(written: Written) -> None:
+def test_people_exceeding_boot_data_of_a_node_are_refused(
+    written: Written, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(nodes, "LONGEST_CUSTOM_DATA", 25_000)
     many = ", ".join(f"{{name: p{n}, uid: {20_000 + n}, keys: [{_KEY}]}}" for n in range(400))
     with pytest.raises(UserError, match="cluster `nd`: its nodes boot with") as told:
         written(_LAB.format(key=_KEY, access=f"users: [{many}]", clusters=_ND))

@@ -8,6 +8,7 @@ quoted for the shell.
 from __future__ import annotations
 
 import base64
+import gzip
 import json
 import re
 import shlex
@@ -37,6 +38,10 @@ ADMIN_USERNAME = "azureuser"
 
 # Azure's limit for the boot data of a VM. Source: Azure documentation, custom data.
 LONGEST_CUSTOM_DATA = 65_535
+
+# Longer boot data is compressed: what Terraform fills in may be longer than its placeholder.
+_LONGEST_PLAIN = 60_000
+_PLACEHOLDER = "?" * 40
 
 # The folder of the login user's runs on a machine with only its own disk.
 LOCAL_FOLDER = f"/home/{ADMIN_USERNAME}/fairway"
@@ -215,11 +220,23 @@ def custom_data(cloud_init: str) -> str:
     """Returns the text as Azure's custom data: in base64, by Terraform if it holds references.
 
     A reference is a placeholder in the encoded text, which Terraform fills in: so nothing in a
-    script can be mistaken for a Terraform expression.
+    script can be mistaken for a Terraform expression. Terraform compresses a long text, as gzip's
+    output differs between Pythons. Source: cloud-init documentation, "Gzip compressed content".
     """
+    if len(_measured(cloud_init)) > _LONGEST_PLAIN:
+        return f"${{base64gzip({terraform_text(cloud_init)})}}"
     if not REFERENCE.search(cloud_init):
         return base64.b64encode(cloud_init.encode()).decode()
     return f"${{base64encode({terraform_text(cloud_init)})}}"
+
+
+def packed_size(cloud_init: str) -> int:
+    """Returns the bytes that the text takes as custom data once it is compressed."""
+    return len(gzip.compress(_measured(cloud_init)))
+
+
+def _measured(cloud_init: str) -> bytes:
+    return REFERENCE.sub(_PLACEHOLDER, cloud_init).encode()
 
 
 def terraform_text(text: str) -> str:

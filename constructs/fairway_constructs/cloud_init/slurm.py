@@ -8,7 +8,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from fairway_constructs.arguments import checked
-from fairway_constructs.cloud_init import LONGEST_CUSTOM_DATA, node_cloud_init, script
+from fairway_constructs.cloud_init import (
+    LONGEST_CUSTOM_DATA,
+    node_cloud_init,
+    packed_size,
+    script,
+)
 from fairway_core import archives, local_disks
 from fairway_core.catalog.images import SERVER_IMAGE, image
 from fairway_core.findings import UserError
@@ -129,17 +134,15 @@ def scheduler_cloud_init(
         )
 
     text = text_for(cluster, settings)
-    if (size := len(text.encode())) > LONGEST_CUSTOM_DATA:
+    if (size := packed_size(text)) > LONGEST_CUSTOM_DATA:
         one = replace(cluster, partitions=cluster.partitions[:1])
-        others = len(text_for(one, {**settings, "scale_sets": {}}).encode())
-        rules = sum(len(line) + 1 for line in accounting_commands(cluster))
-        message = (
-            f"the Slurm scheduler boots with {size} bytes, and Azure takes {LONGEST_CUSTOM_DATA}; "
-            f"{size - others} of them are its {len(cluster.partitions)} partitions"
-        )
+        others = packed_size(text_for(one, {**settings, "scale_sets": {}}))
+        rules = accounting_commands(cluster)
         raise UserError.of(
             "too-many-partitions",
-            message + (f", and {rules} its `accounts:` and `qos:`" if rules else ""),
+            f"the Slurm scheduler boots with {size} bytes, compressed, and Azure takes "
+            f"{LONGEST_CUSTOM_DATA}; {size - others} of them are its {len(cluster.partitions)} "
+            "partitions",
             "make one cluster of those with the same size, which takes no more room with more "
             "nodes, drop some, or split them over several environments"
             + ("; or name fewer `accounts:` or `qos:`" if rules else ""),

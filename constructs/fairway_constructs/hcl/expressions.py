@@ -96,6 +96,12 @@ def string(text: str, indent: str) -> str:
     azurerm_subnet.compute.id
     >>> print(string('say "${local.name}"', ""))
     "say \\"${local.name}\\""
+    >>> print(string('${base64gzip(base64decode("I2EKYgo="))}', ""))
+    base64gzip(<<-EOT
+      #a
+      b
+      EOT
+    )
     """
     parts = split(text)
     if len(parts) == 1 and parts[0].startswith("${") and not parts[0].startswith("${~"):
@@ -196,13 +202,13 @@ def _end_of_string(text: str, position: int) -> int:
 
 
 def _with_texts(expression: str, indent: str) -> str:
-    """Returns the expression, with a long text in it as a heredoc: alone, or in `base64encode`, as
-    in a machine's cloud-init."""
+    """Returns the expression, with a long text in it as a heredoc: alone, or as the argument of
+    `base64encode` or `base64gzip`, as in a machine's cloud-init."""
     text = _text_of(expression)
     if text is not None:
         return _heredoc(text, indent) or expression
     name, arguments = _arguments(expression)
-    if name == "base64encode" and len(arguments) == 1:
+    if name in ("base64encode", "base64gzip") and len(arguments) == 1:
         text = _text_of(arguments[0])
         if text is not None:
             return _call(name, text, indent) or expression
