@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from fairway_constructs.arguments import checked
 from fairway_constructs.azurerm import batch_account as batch
-from fairway_constructs.cdk import Component
 from fairway_constructs.identity import give_role
 from fairway_constructs.network_access import public_addresses
 from fairway_constructs.protection import delete_lock, kept
@@ -29,10 +28,10 @@ if TYPE_CHECKING:
 _KEPT_DAYS = 7
 
 
-class BatchUserSubscription(Component):
+class BatchUserSubscription(Service):
     """The role assignments and the vault that a Batch account in mode UserSubscription needs.
 
-    `service_principal` is the object id of the application "Microsoft Azure Batch" in the
+    Its `id` is the vault's. `service_principal` is the object id of the application "Microsoft Azure Batch" in the
     directory. Batch keeps secrets of its nodes in the vault, which nobody else uses and only
     Azure's own services can reach. In a stack with `protect` neither Terraform nor Azure deletes
     it.
@@ -55,7 +54,7 @@ class BatchUserSubscription(Component):
             for_machines=True,
         )
         delete_lock(self, id="batch-vault", on=vault)
-        self.vault_id = vault.id
+        self.id = vault.id
         self.vault_url = vault.vault_uri
         give = partial(give_role, self, principal_id=service_principal, new=False)
         self.ready = [
@@ -67,7 +66,7 @@ class BatchUserSubscription(Component):
             ),
             give(
                 "batch-keeps-secrets",
-                on=self.vault_id,
+                on=self.id,
                 role_name="Key Vault Secrets Officer",
                 why="Batch keeps secrets of its nodes in this vault, which is its own",
             ),
@@ -153,7 +152,7 @@ class BatchAccount(IBatchAccount):
             pool_allocation_mode=self.mode,
             key_vault_reference=(
                 batch.KeyVaultReference(
-                    id=user_subscription.vault_id, url=user_subscription.vault_url
+                    id=user_subscription.id, url=user_subscription.vault_url
                 )
                 if user_subscription
                 else None

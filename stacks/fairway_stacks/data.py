@@ -14,7 +14,7 @@ from fairway_core.environment.services import budget_contacts
 from fairway_stacks.stack import ROLES, RoleStack
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from fairway_constructs.azurerm.private_endpoint import PrivateEndpoint
     from fairway_constructs.cloud_init.mounts import Mount
@@ -54,6 +54,7 @@ class DataStack(RoleStack):
             if environment.node_pools
             else None
         )
+        self.pools_subscription = self._pools_subscription()
         self.batch = self._batch() if environment.pools else None
         containers = {name: each.id for name, each in self.storage.containers.items()}
         batch_id = self.batch.id if self.batch else None
@@ -184,16 +185,20 @@ class DataStack(RoleStack):
         )
         return registry
 
+    def _pools_subscription(self) -> az.BatchUserSubscription | None:
+        """Returns what Batch needs to create pools in this subscription, if it does."""
+        batch = self._environment.batch if self._environment.pools else None
+        if batch is None or not batch.service_principal:
+            return None
+        return az.BatchUserSubscription(self, service_principal=batch.service_principal)
+
     def _batch(self) -> az.BatchAccount:
         environment = self._environment
-        principal = environment.batch.service_principal if environment.batch else None
         account = az.BatchAccount(
             self,
             allowed=environment.access.allowed,
             egress_address=self._egress_address(),
-            user_subscription=(
-                az.BatchUserSubscription(self, service_principal=principal) if principal else None
-            ),
+            user_subscription=self.pools_subscription,
         )
         self._connect(account)
         return account
@@ -229,10 +234,8 @@ class DataStack(RoleStack):
             self, emails=spec.emails, retention_days=spec.retention, workspace_id=spec.workspace
         )
         alerts = az.Alerts(self, monitoring=monitoring)
-        for service in (self.storage, self.vault, self.registry, self.batch):
-            # An existing service is monitored by its owner.
-            if isinstance(service, az.Storage | az.Vault | az.Registry | az.BatchAccount):
-                service.diagnostic_settings(monitoring)
+        for service in self._recorded():
+            service.diagnostic_settings(monitoring)
         if self.batch:
             alerts.batch_account(self.batch.id)
         machines = {name: each.virtual_machine for name, each in self.filesystems.items()}
@@ -243,6 +246,17 @@ class DataStack(RoleStack):
         if servers:
             alerts.file_servers_full(export_path(""))
         return monitoring
+
+    def _recorded(self) -> Iterator[az.Service]:
+        """Yields the services with logs of their own: an existing one is monitored by its owner,
+        and the VM of a file server by its agent."""
+        for service in (self.storage, self.vault, self.registry, self.batch):
+            if isinstance(service, az.Storage | az.Vault | az.Registry | az.BatchAccount):
+                yield service
+        yield from filter(None, (self.pools_subscription, self.slurm))
+        for filesystem in self.filesystems.values():
+            if isinstance(filesystem, az.Service) and filesystem.virtual_machine is None:
+                yield filesystem
 
     def _budget(self, spec: BudgetSpec) -> None:
         environment = self._environment

@@ -95,7 +95,7 @@ def test_company_existing_storage_account_is_used_without_keys(written: Written)
             assert grant["scope"] == f"{LAKE}/blobServices/default/containers/{name}"
             assert grant["role_definition_name"] == "Storage Blob Data Contributor"
     recorded = data["resource"]["azurerm_monitor_diagnostic_setting"]
-    assert set(recorded) == {"batch-is-recorded", "vault-is-recorded"}
+    assert set(recorded) == {f"{name}-is-recorded" for name in ("batch", "vault", "slurm")}
     for target in stacks["compute"]["output"]["targets"]["value"]:
         assert target["storage"] == {
             "account_url": "https://contosolake.blob.core.windows.net/",

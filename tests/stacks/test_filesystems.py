@@ -130,6 +130,13 @@ def test_file_systems_outputs_have_throughput_and_limit(written: Written) -> Non
     }
 
 
+def test_file_systems_with_logs_of_their_own_send_them(written: Written) -> None:
+    stacks = written(f"{_text(*KINDS)}monitoring: {{emails: [a@example.com]}}\n")
+    sent = stacks["data"]["resource"]["azurerm_monitor_diagnostic_setting"]
+    names = {"storage", "files-home", "netapp-team", "lustre-fast"}
+    assert set(sent) == {f"{name}-is-recorded" for name in names}
+
+
 def test_file_systems_table_covers_every_kind() -> None:
     union, _ = get_args(AnyFileSystem)
     kinds = {get_args(each.model_fields["kind"].annotation)[0] for each in get_args(union)}
