@@ -6,7 +6,7 @@ the Azure Monitor agent, its variant for Kubernetes and `gpu_metrics.sh` write i
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from fairway_agent.kubernetes.api import CONDITION
 from fairway_constructs.azurerm import consumption_budget_subscription as budgets
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from fairway_constructs.cdk import Construct
     from fairway_constructs.monitoring import Monitoring
     from fairway_core.environment.services import Amount, Percents
-    from fairway_core.fields import Contacts
+    from fairway_core.fields import Contacts, Count
 
 # Azure's severities: 0 critical, 1 error, 2 warning, 3 informational.
 _ERROR, _WARNING, _INFORMATIONAL = 1, 2, 3
@@ -78,10 +78,14 @@ class Alerts(Component):
         self._action_group_id = monitoring.action_group_id
         self._workspace_id = monitoring.workspace_id
 
-    def batch_account(self, account_id: str) -> None:
-        """Alerts on unusable, preempted and idle nodes, and on failed start tasks, in any pool."""
+    def batch_account(self, account_id: str, *, kept: Count | Literal[0] = 0) -> None:
+        """Alerts on unusable, preempted and idle nodes, and on failed start tasks, in any pool.
+
+        As many as its pools always keep, `kept`, may be idle: Azure counts those of all pools.
+        """
         for name, each in _BATCH_ALERTS.items():
-            self._metric(f"batch-{name}", each, _BATCH, account_id)
+            allowed = kept if name == "idle-nodes" else 0
+            self._metric(f"batch-{name}", each._replace(threshold=allowed), _BATCH, account_id)
 
     def file_server_down(self, name: str, machine_id: str) -> None:
         """Alerts if the VM of a file server is down."""

@@ -31,10 +31,10 @@ _KEPT_DAYS = 7
 class BatchUserSubscription(Service):
     """The role assignments and the vault that a Batch account in mode UserSubscription needs.
 
-    Its `id` is the vault's. `service_principal` is the object id of the application "Microsoft Azure Batch" in the
-    directory. Batch keeps secrets of its nodes in the vault, which nobody else uses and only
-    Azure's own services can reach. In a stack with `protect` neither Terraform nor Azure deletes
-    it.
+    `service_principal` is the object id of the application "Microsoft Azure Batch" in the
+    directory. Batch keeps secrets of its nodes in the vault, whose `id` is this one's; nobody else
+    uses it, and only Azure's own services can reach it. In a stack with `protect` neither Terraform
+    nor Azure deletes it.
 
     >>> own = BatchUserSubscription(stack,
     ...                             service_principal="00000000-0000-…")  # doctest: +SKIP
@@ -151,9 +151,7 @@ class BatchAccount(IBatchAccount):
             **place.common,
             pool_allocation_mode=self.mode,
             key_vault_reference=(
-                batch.KeyVaultReference(
-                    id=user_subscription.id, url=user_subscription.vault_url
-                )
+                batch.KeyVaultReference(id=user_subscription.id, url=user_subscription.vault_url)
                 if user_subscription
                 else None
             ),

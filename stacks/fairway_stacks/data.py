@@ -237,7 +237,8 @@ class DataStack(RoleStack):
         for service in self._recorded():
             service.diagnostic_settings(monitoring)
         if self.batch:
-            alerts.batch_account(self.batch.id)
+            pools = self._environment.pools.values()
+            alerts.batch_account(self.batch.id, kept=sum(pool.node_range.min for pool in pools))
         machines = {name: each.virtual_machine for name, each in self.filesystems.items()}
         servers = {name: machine.id for name, machine in machines.items() if machine}
         for name, machine_id in servers.items():

@@ -39,7 +39,7 @@ def everything(synthesize: Synthesize) -> dict[str, Any]:
         ):
             service.diagnostic_settings(monitoring)
         alerts = az.Alerts(stack, monitoring=monitoring)
-        alerts.batch_account("/batch")
+        alerts.batch_account("/batch", kept=3)
         alerts.file_server_down("data", "/vm")
         alerts.file_servers_full("/srv/fairway/")
         alerts.gpus_idle()
@@ -103,7 +103,7 @@ def test_alerts_have_their_signals_and_use_the_action_group(
         ("UnusableNodeCount", "GreaterThan", 0, 1, "PT15M"),
         ("StartTaskFailedNodeCount", "GreaterThan", 0, 1, "PT15M"),
         ("PreemptedNodeCount", "GreaterThan", 0, 3, "PT5M"),
-        ("IdleNodeCount", "GreaterThan", 0, 2, "PT1H"),
+        ("IdleNodeCount", "GreaterThan", 3, 2, "PT1H"),
         ("VmAvailabilityMetric", "LessThan", 1, 1, "PT5M"),
     }
     queries = everything["azurerm_monitor_scheduled_query_rules_alert_v2"]
