@@ -6,6 +6,7 @@ from ipaddress import IPv4Network
 from typing import TYPE_CHECKING, Literal
 
 from fairway_constructs.azurerm.data_subnet import DataSubnet
+from fairway_constructs.azurerm.key_vault import KeyVault
 from fairway_constructs.azurerm.network_security_group import NetworkSecurityGroup, SecurityRule
 from fairway_constructs.azurerm.subnet import (
     Delegation,
@@ -18,7 +19,7 @@ from fairway_constructs.azurerm.subnet_network_security_group_association import
 )
 from fairway_constructs.azurerm.virtual_network import VirtualNetwork
 from fairway_constructs.bastion import Bastion
-from fairway_constructs.cdk import Component, surroundings
+from fairway_constructs.cdk import Component, Validation, refuse, surroundings
 from fairway_constructs.egress import FirewallEgress, NatEgress
 from fairway_constructs.network_access import InRange, SubnetRef
 from fairway_constructs.network_rules import (
@@ -38,6 +39,7 @@ from fairway_core.environment.addresses import (
     SubnetRole,
     check_space,
     require_apart,
+    require_nat,
     require_outside,
     require_private,
     subnet_plan,
@@ -219,6 +221,29 @@ class INetwork(Component):
         return SubnetRef(subnet_id, addresses, tuple(ready), self._nodes)
 
 
+class _VaultsInReach(Validation):
+    """The rule that nodes come to a vault from the address by which it admits them."""
+
+    def __init__(self, network: Network, service_endpoints: Sequence[str]) -> None:
+        self._network, self._service_endpoints = network, service_endpoints
+
+    def validate(self) -> list[str]:
+        """Returns the error of the network if a vault in any stack of its app is out of reach."""
+        network = self._network
+        try:
+            require_nat(self._service_endpoints)
+        except FieldError as error:
+            address = f"{network.egress_address}/32"
+            vaults = [
+                each for each in network.node.root.node.find_all() if isinstance(each, KeyVault)
+            ]
+            if any(address in str(vault.given("network_acls")) for vault in vaults):
+                message = f"{network._inside.name}: {error}"
+                refuse(UserError.of("bad-argument", message, error.hint))
+                return [message]
+        return []
+
+
 class Network(INetwork):
     """A virtual network with subnets for compute, storage and management.
 
@@ -281,6 +306,8 @@ class Network(INetwork):
             require_outside(egress.next_hop, space)
             self._egress = FirewallEgress(self, next_hop=egress.next_hop)
         self.egress_address = self._egress.address if self._egress else ""
+        if self.egress_address and not private_endpoints:
+            self.node.add_validation(_VaultsInReach(self, service_endpoints))
         plan = subnet_plan(space)
         rules = NetworkRules(
             subnets=plan,

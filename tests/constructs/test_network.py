@@ -5,6 +5,7 @@ from ipaddress import IPv4Address, IPv4Network
 from typing import Any
 
 import pytest
+from endings import refused
 
 import fairway_constructs as az
 from fairway_core.checks import Asked, check_stack
@@ -225,6 +226,26 @@ class TestEgress:
         assert subnets["compute"]["service_endpoint"] == [{"service": name} for name in names]
         none = _network(synthesize, service_endpoints=[])["azurerm_subnet"]
         assert "service_endpoint" not in none["compute"]
+
+    @pytest.mark.parametrize("private", [False, True])
+    def test_network_whose_nodes_could_not_reach_a_vault_is_refused(
+        self, synthesize: Synthesize, private: bool
+    ) -> None:
+        """The vault admits the address of the NAT gateway, from which nodes then do not come."""
+
+        def build(stack: az.Stack) -> None:
+            network = az.Network(
+                stack,
+                address_space=SPACE,
+                service_endpoints=["Microsoft.KeyVault"],
+                private_endpoints=private,
+            )
+            az.SlurmFoundation(stack, disk_gib=64, egress_address=network.egress_address)
+
+        if private:
+            synthesize(build)
+        else:
+            assert refused(lambda: synthesize(build)).id == "bad-argument"
 
 
 def _peered(synthesize: Synthesize, **values: Any) -> dict[str, Any]:

@@ -87,6 +87,18 @@ def require_outside(next_hop: IPv4Address, space: IPv4Network) -> None:
         )
 
 
+def require_nat(service_endpoints: Iterable[str]) -> None:
+    """Raises FieldError if nodes would not come to a vault from the NAT gateway's address, by which
+    it admits them."""
+    if "Microsoft.KeyVault" in service_endpoints:
+        raise FieldError(
+            "nodes could not reach the vault: it admits the address of the NAT gateway, and "
+            "with this endpoint they come from their own",
+            "leave `Microsoft.KeyVault` out, or let the network have private endpoints",
+            ("service_endpoints",),
+        )
+
+
 def require_apart(
     network: IPv4Network, other: IPv4Network, whose: str, *, path: DataPath, hint: str
 ) -> None:

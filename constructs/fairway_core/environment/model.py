@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field
 from fairway_core.catalog import limit
 from fairway_core.documents import FieldError, Model, matching, rule
 from fairway_core.environment.access import Access, check_rules
-from fairway_core.environment.addresses import require_private
+from fairway_core.environment.addresses import require_nat, require_private
 from fairway_core.environment.batch import Batch, BatchCluster, check_batch
 from fairway_core.environment.clusters import AnyCluster, MachineCluster
 from fairway_core.environment.defaults import Defaults
@@ -338,13 +338,9 @@ class Environment(Model):
                 "leave `private_endpoints: false` out",
                 ("network", "private_endpoints"),
             )
-        if services["vault"] and by_nat and "Microsoft.KeyVault" in network.service_endpoints:
-            raise FieldError(
-                "nodes could not reach the vault: it admits the address of the NAT gateway, and "
-                "with this endpoint they come from their own",
-                "leave `Microsoft.KeyVault` out, or leave `private_endpoints: false` out",
-                ("network", "service_endpoints"),
-            )
+        if services["vault"] and by_nat:
+            with at("network"):
+                require_nat(network.service_endpoints)
 
     def _check_ways_in(self) -> None:
         network, access = self.network, self.access
