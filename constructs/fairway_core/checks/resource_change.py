@@ -24,6 +24,16 @@ _REASONS = {
 }
 
 
+def named(address: str, deposed: str) -> str:
+    """Returns the address by which `--allow` accepts a loss: that of a deposed object has its key,
+    as it is not lost with the current object of its resource.
+
+    >>> named("azurerm_managed_disk.data", "1a2b3c4d")
+    'azurerm_managed_disk.data:deposed-1a2b3c4d'
+    """
+    return f"{address}:deposed-{deposed}" if deposed else address
+
+
 @dataclass(frozen=True)
 class ResourceChange:
     """One resource in a plan: the actions on it, and its attributes before and after, empty if it
@@ -45,7 +55,7 @@ class ResourceChange:
         """Parses an entry of `resource_changes` from `terraform show -json`."""
         change = resource["change"]
         return cls(
-            resource["address"],
+            named(resource["address"], str(resource.get("deposed") or "")),
             resource["type"],
             change["actions"],
             change.get("before") or {},

@@ -9,6 +9,7 @@ from enum import StrEnum
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
+from fairway_core.checks.resource_change import named
 from fairway_core.findings import UserError
 from fairway_core.review.attributes import (
     HIDDEN,
@@ -103,6 +104,11 @@ class Change:
     def key(self) -> tuple[str, str, str]:
         """The identity of the resource: an address may also have deposed objects."""
         return self.stack, self.address, self.deposed
+
+    @property
+    def named(self) -> str:
+        """The address by which `--allow` accepts its loss."""
+        return named(self.address, self.deposed)
 
     @property
     def forced(self) -> tuple[AttributeChange, ...]:

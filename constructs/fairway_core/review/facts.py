@@ -62,7 +62,7 @@ def read_review(file: Path) -> Review:
 
 def _with_losses(stack: StackReview, lost: Sequence[Loss]) -> StackReview:
     """Returns the stack with its losses, each with the attributes that force it."""
-    forced = {each.address: each.forced for each in reversed(stack.planned)}
+    forced = {each.named: each.forced for each in reversed(stack.planned)}
     own = (each for each in lost if each.stack == stack.stack)
     losses = (replace(each, forced=forced.get(each.address, ())) for each in own)
     return replace(stack, losses=tuple(losses))

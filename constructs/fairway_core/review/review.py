@@ -245,12 +245,12 @@ def _review_stack(
         findings=(*_shortcomings(plan, state), *findings),
         losses=tuple(
             Loss(
-                *(each.stack, each.address, each.action, each.because, lost[each.address]),
-                each.address in allow,
+                *(each.stack, each.named, each.action, each.because, lost[each.named]),
+                each.named in allow,
                 each.forced,
             )
             for each in changes
-            if each.address in lost
+            if each.named in lost
         ),
         waits_for=plan.waits_for,
         promised=plan.promised,

@@ -104,6 +104,19 @@ class TestLoss:
         assert [c.address for c in _review(file, allow=(one,)).lost] == [two]
         assert _review(file, allow=(one, two)).lost == ()
 
+    def test_review_requires_allow_for_a_deposed_and_the_current_disk_each(
+        self, make_plan: Any
+    ) -> None:
+        file = make_plan("a", (DISK, "delete", {"name": "a"}), (DISK, "delete", {"name": "b"}))
+        plan = json.loads(Path(file).read_text())
+        plan["resource_changes"][0]["deposed"] = "1a2b3c4d"
+        Path(file).write_text(json.dumps(plan))
+        deposed = f"{DISK}:deposed-1a2b3c4d"
+        for one, other in ((DISK, deposed), (deposed, DISK)):
+            (loss,) = _review(file, allow=(one,)).lost
+            assert loss.address == other
+        assert _review(file, allow=(DISK, deposed)).lost == ()
+
 
 NODES: list[Any] = [10**400, 1e308, -(10**30), True, "x", [], None]
 ODD: list[Any] = [*NODES, -1, "\ud800", {}, [None], [[]], {"a": None}, [1]]
