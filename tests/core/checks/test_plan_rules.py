@@ -413,6 +413,60 @@ def test_plan_rules_report_service_opened_to_ranges_once_with_ranges(service: An
     assert opens in found(None, service(True, "203.0.113.0/24", default="Allow"))
 
 
+SUBNETS = {"virtual_network_subnet_ids": True}
+DENIES, ADMITS = _rules("Deny")["network_rules"], "`azurerm_x.x` would admit "
+LATER = "known only after apply"
+
+
+@pytest.mark.parametrize(
+    ("public", "before", "after", "unknown", "said"),
+    [
+        # A range of a NAT gateway that is replaced, alone and beside another.
+        (
+            True,
+            DENIES,
+            [{"default_action": "Deny"}],
+            [{"ip_rules": True}],
+            f"{ADMITS}ranges that are",
+        ),
+        (
+            *(True, DENIES, [{"default_action": "Deny", "ip_rules": ["52.1.2.3", None]}]),
+            *([{"ip_rules": [False, True]}], f"{ADMITS}52.1.2.3, ranges that are {LATER}"),
+        ),
+        (
+            True,
+            None,
+            [{"default_action": "Deny"}],
+            [{"ip_rules": True}],
+            f"{ADMITS}ranges that are",
+        ),
+        (True, DENIES, [{}], [{"default_action": True}], "whom network_rules admits"),
+        (True, DENIES, None, True, "whom network_rules admits"),
+        # Nobody gets in, or only a subnet.
+        (False, None, [{"default_action": "Deny"}], [{"ip_rules": True}], None),
+        (False, None, None, True, None),
+        (True, DENIES, DENIES, [SUBNETS], None),
+    ],
+)
+def test_plan_rules_report_service_that_admits_what_is_known_only_after_apply(
+    public: bool, before: Any, after: Any, unknown: Any, said: str | None
+) -> None:
+    switch = {"public_network_access_enabled": public}
+    old = before and {**switch, "network_rules": before}
+    new = {**switch, **({"network_rules": after} if after else {})}
+    later = {"network_rules": unknown}
+    expected = {} if said is None else {"network-opened": said}
+    assert _said(_found("azurerm_x", old, new, after_unknown=later), expected)
+
+
+def test_plan_rules_report_batch_account_that_admits_an_address_known_only_after_apply() -> None:
+    new, later = _of_batch(True), {"ip_rule": [{"ip_range": True}]}
+    new["network_profile"][0]["node_management_access"][0]["ip_rule"] = [{"action": "Allow"}]
+    later = {"network_profile": [{"node_management_access": [later]}]}
+    made = _found("azurerm_x", _of_batch(True), new, after_unknown=later)
+    assert _said(made, {"network-opened": f"{ADMITS}ranges that are {LATER}"})
+
+
 LAB = "/subscriptions/0/resourceGroups/lab"
 GRANT = {"role_definition_name": "Reader", "role_definition_id": None}
 GRANT |= {"scope": LAB, "principal_id": "a"}

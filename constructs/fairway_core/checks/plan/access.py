@@ -10,7 +10,7 @@ from fairway_core.checks.check import Fault, Subject, check
 from fairway_core.checks.resource_change import lower_text
 from fairway_core.findings import Severity
 from fairway_core.json_values import blocks, first, listed
-from fairway_core.review.attributes import HIDDEN, masked
+from fairway_core.review.attributes import HIDDEN, UNKNOWN, masked
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -30,12 +30,14 @@ _OF_NETWORKS = (_GROUP, _RULE, *_ASSOCIATIONS)
 # Firewall blocks of accounts, vaults and registries; that of Batch has nested blocks.
 _FIREWALLS = ("network_rules", "network_acls", "network_rule_set", "network_profile")
 _OF_BATCH = ("account_access", "node_management_access")
+_LATER = "ranges that are known only after apply"
 _PUBLIC = "public_network_access_enabled"
 # Service tags inside the network, and those from which only Azure itself sends: a Bastion needs
 # one, Managed Lustre the other. Source: Azure documentation, "Virtual network service tags".
 _INSIDE = frozenset({"virtualnetwork", "azureloadbalancer", "gatewaymanager", "azuremonitor"})
 # Traffic from this tag reaches a Bastion, which requires a sign-in.
 _BASTION = "gatewaymanager"
+_APPLY_FIRST = "name the ranges, or apply first what they come from"
 _KEEP = "keep what creates it in the environment file"
 
 
@@ -43,7 +45,7 @@ def _changes(changes: Changes) -> Iterator[Occurrence]:
     gone = {id(each) for each in _gone_with_their_homes(changes)}
     for change in changes:
         # Most resources cannot open anything.
-        names = {*open_when(), *_FIREWALLS} & change.after.keys()
+        names = {*open_when(), *_FIREWALLS} & {*change.after, *change.unknown}
         may_open = change.type in _OF_NETWORKS or names
         if change.acts and may_open and id(change) not in gone:
             sides = {side: _looked_at(change, side) for side in ("before", "after")}
@@ -81,8 +83,9 @@ def _looked_at(change: ResourceChange, side: str) -> Mapping[str, Any]:
     values = change.before if side == "before" else change.after
     switches = {key: values[key] for key in open_when() if isinstance(values.get(key), bool)}
     firewalls = {key: values[key] for key in _FIREWALLS if values.get(key)}
-    if firewalls:
-        safe = masked(firewalls, change.raw["change"].get(f"{side}_sensitive"))
+    later = {key: change.unknown.get(key) for key in _FIREWALLS if side == "after"}
+    if firewalls or any(later.values()):
+        safe = masked(firewalls, change.raw["change"].get(f"{side}_sensitive"), later)
         firewalls = safe if isinstance(safe, dict) else dict.fromkeys(firewalls, HIDDEN)
     return {**switches, **firewalls}
 
@@ -148,7 +151,7 @@ def _opened_rules(
         if not _sources(rule):
             yield Fault(
                 f"rule `{name}` of `{address}` would admit sources that are known only after apply",
-                "name the ranges, or apply first what they come from",
+                _APPLY_FIRST,
             )
         if outside:
             sources, ports = ", ".join(outside), ", ".join(sorted(_ports(rule)) or ["*"])
@@ -195,6 +198,7 @@ def _opened_service(
     address: str, before: Mapping[str, Any], after: Mapping[str, Any]
 ) -> Iterator[Fault]:
     closed, walls = dict(_walls(before)), dict(_walls(after))
+    is_closed = after.get(_PUBLIC) is False
     opened = {
         attribute: value
         for attribute, value in open_when().items()
@@ -211,35 +215,46 @@ def _opened_service(
     for block, new in walls.items():
         if new is HIDDEN:
             yield _unseen(address, block)
-            continue
-        old = first(closed.get(block))
-        if new.get("default_action") == "Allow" and old.get("default_action") != "Allow":
-            message = f"`{address}` would open: {block} admits every network"
-            yield Fault(message, "default_action = Deny")
-        added = sorted(_ranges(new) - (frozenset() if ranged else _ranges(old)))
-        if added:
-            yield Fault(
-                f"`{address}` would admit {', '.join(added)}", "name the ranges that you work from"
-            )
+        elif UNKNOWN in (new, first(new).get("default_action")):
+            if not opened and not is_closed:
+                message = f"`{address}`: whom {block} admits is known only after apply"
+                yield Fault(message, _APPLY_FIRST)
+        else:
+            old = {} if ranged else first(closed.get(block))
+            yield from _admitted(address, block, old, first(new), is_closed=is_closed)
+
+
+def _admitted(
+    address: str, block: str, old: Mapping[str, Any], new: Mapping[str, Any], *, is_closed: bool
+) -> Iterator[Fault]:
+    if new.get("default_action") == "Allow" and old.get("default_action") != "Allow":
+        message = f"`{address}` would open: {block} admits every network"
+        yield Fault(message, "default_action = Deny")
+    added = _ranges(new) - _ranges(old)
+    if is_closed:  # the provider marks ranges that are not given as unknown, too
+        added -= {_LATER}
+    if added:
+        hint = _APPLY_FIRST if _LATER in added else "name the ranges that you work from"
+        yield Fault(f"`{address}` would admit {', '.join(sorted(added))}", hint)
 
 
 def _walls(attributes: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yields the blocks that admit networks, by name; HIDDEN if they are marked as secret."""
+    """Yields the blocks that admit networks, by name; HIDDEN or UNKNOWN if they are that whole."""
     for name in _FIREWALLS:
         block = attributes.get(name)
-        if block is HIDDEN:
-            yield name, HIDDEN
-        elif name == "network_profile":
-            yield from ((inner, first(first(block).get(inner))) for inner in _OF_BATCH)
+        if name == "network_profile" and block not in (HIDDEN, UNKNOWN):
+            yield from ((inner, first(block).get(inner)) for inner in _OF_BATCH)
         else:
-            yield name, first(block)
+            yield name, block
 
 
 def _ranges(block: Mapping[str, Any]) -> frozenset[str]:
-    rules = listed(block.get("ip_rules") or block.get("ip_rule"))
-    return frozenset(
-        str(rule.get("ip_range") if isinstance(rule, dict) else rule) for rule in rules
-    )
+    given = block.get("ip_rules") or block.get("ip_rule")
+    rules = [
+        first(rule).get("ip_range") if isinstance(rule, dict) else rule
+        for rule in ([given] if given is UNKNOWN else listed(given))
+    ]
+    return frozenset(_LATER if rule is UNKNOWN else str(rule) for rule in rules)
 
 
 _GRANTS = frozenset(
