@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from fairway_constructs.arguments import checked
+from fairway_constructs.cdk import surroundings
 from fairway_core.documents import FieldError
 from fairway_core.public_ranges import seen_outside
 
@@ -56,9 +57,6 @@ class SubnetRef:
 
     def ready_for(self, scope: Construct) -> list[ITerraformDependable]:
         """Lists the resources that must exist before `scope` creates others in the subnet."""
-        # Only now: boot data is measured without cdktf.
-        from fairway_constructs.cdk import surroundings
-
         stack = surroundings(scope).stack
         return [each for each in self.ready if surroundings(each).stack is stack]
 

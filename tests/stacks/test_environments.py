@@ -20,13 +20,8 @@ import pytest
 from pydantic import BaseModel
 from tests.stacks.documents import Stacks, Written
 
-from fairway_core.catalog.roles import (
-    Permission,
-    action_that_makes,
-    allowed,
-    built_in_roles,
-    reads_of,
-)
+from fairway_core.catalog.roles import Permission, action_that_makes, allowed, built_in_roles
+from fairway_core.catalog.tables import table
 from fairway_core.checks import Asked, check_environment, check_stack
 from fairway_core.diagram import draw
 from fairway_core.diagram.drawing import EXISTING
@@ -220,8 +215,12 @@ def test_documented_roles_suffice_to_plan_and_none_is_superfluous(
     written: Written, name: str, field: str
 ) -> None:
     types = {type_ for stack in written(FILES[name]).values() for type_ in stack["resource"]}
-    actions, data = zip(*map(reads_of, types), strict=True)
-    needed = {(each, False) for each in actions if each} | {(each, True) for each in data if each}
+    needed = {
+        (action, name == "data_reads")
+        for name in ("reads", "data_reads")
+        for type_, action in table("roles")[name].items()
+        if type_ in types
+    }
     assert needed
     for action, is_data in needed:
         assert allowed(action, _planners(field), data=is_data), action

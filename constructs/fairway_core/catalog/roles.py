@@ -57,13 +57,6 @@ def action_that_makes(type: str) -> str | None:  # noqa: A002
     return found
 
 
-def reads_of(type: str) -> tuple[str | None, str | None]:  # noqa: A002
-    """Returns the action and the data action that a plan requires for a resource of that type
-    beyond the role Reader, each None if there is none."""
-    found = table("roles")
-    return found["reads"].get(type), found["data_reads"].get(type)
-
-
 def _matches(patterns: Iterable[str], action: str) -> bool:
     return any(
         re.fullmatch(re.escape(pattern).replace(r"\*", ".*"), action, re.IGNORECASE)

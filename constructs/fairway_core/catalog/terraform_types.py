@@ -190,6 +190,10 @@ def is_broad_role(name: str) -> bool:
     return name in table("dangers")["broad_roles"]
 
 
+FIREWALLS = ("network_rules", "network_acls", "network_rule_set", "network_profile")
+"""The firewall blocks of accounts, vaults and registries; Batch's has blocks of its own."""
+
+
 def open_when() -> Mapping[str, object]:
     """Returns the attributes that open a service to the internet, with the value that does."""
     found: Mapping[str, object] = table("dangers")["open_when"]

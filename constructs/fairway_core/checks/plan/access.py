@@ -5,7 +5,7 @@ from __future__ import annotations
 from ipaddress import ip_network
 from typing import TYPE_CHECKING, Any
 
-from fairway_core.catalog.terraform_types import is_broad_role, open_when
+from fairway_core.catalog.terraform_types import FIREWALLS, is_broad_role, open_when
 from fairway_core.checks.check import Fault, Subject, check
 from fairway_core.checks.resource_change import lower_text
 from fairway_core.findings import Severity
@@ -27,8 +27,7 @@ _ASSOCIATIONS = {
 }
 _HOMES = ("azurerm_network_interface", "azurerm_subnet")
 _OF_NETWORKS = (_GROUP, _RULE, *_ASSOCIATIONS)
-# Firewall blocks of accounts, vaults and registries; that of Batch has nested blocks.
-_FIREWALLS = ("network_rules", "network_acls", "network_rule_set", "network_profile")
+# The blocks in Batch's firewall.
 _OF_BATCH = ("account_access", "node_management_access")
 _LATER = "ranges that are known only after apply"
 _PUBLIC = "public_network_access_enabled"
@@ -45,7 +44,7 @@ def _changes(changes: Changes) -> Iterator[Occurrence]:
     gone = {id(each) for each in _gone_with_their_homes(changes)}
     for change in changes:
         # Most resources cannot open anything.
-        names = {*open_when(), *_FIREWALLS} & {*change.after, *change.unknown}
+        names = {*open_when(), *FIREWALLS} & {*change.after, *change.unknown}
         may_open = change.type in _OF_NETWORKS or names
         if change.acts and may_open and id(change) not in gone:
             sides = {side: _looked_at(change, side) for side in ("before", "after")}
@@ -82,8 +81,8 @@ def _looked_at(change: ResourceChange, side: str) -> Mapping[str, Any]:
         return change.shown(side)
     values = change.before if side == "before" else change.after
     switches = {key: values[key] for key in open_when() if isinstance(values.get(key), bool)}
-    firewalls = {key: values[key] for key in _FIREWALLS if values.get(key)}
-    later = {key: change.unknown.get(key) for key in _FIREWALLS if side == "after"}
+    firewalls = {key: values[key] for key in FIREWALLS if values.get(key)}
+    later = {key: change.unknown.get(key) for key in FIREWALLS if side == "after"}
     if firewalls or any(later.values()):
         safe = masked(firewalls, change.raw["change"].get(f"{side}_sensitive"), later)
         firewalls = safe if isinstance(safe, dict) else dict.fromkeys(firewalls, HIDDEN)
@@ -240,7 +239,7 @@ def _admitted(
 
 def _walls(attributes: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     """Yields the blocks that admit networks, by name; HIDDEN or UNKNOWN if they are that whole."""
-    for name in _FIREWALLS:
+    for name in FIREWALLS:
         block = attributes.get(name)
         if name == "network_profile" and block not in (HIDDEN, UNKNOWN):
             yield from ((inner, first(block).get(inner)) for inner in _OF_BATCH)

@@ -8,7 +8,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
-from fairway_core.catalog.terraform_types import holds_data, stands_inside_another
+from fairway_core.catalog.terraform_types import FIREWALLS, holds_data, stands_inside_another
 from fairway_core.checks.check import Fault, Subject, check
 from fairway_core.checks.terraform.stack import every, referred
 from fairway_core.findings import Severity
@@ -58,8 +58,7 @@ _SERVICES = (
     "azurerm_key_vault",
     "azurerm_storage_account",
 )
-# The firewall blocks of these services, and the attributes that admit ranges and subnets.
-_RULES = ("network_rules", "network_acls", "network_rule_set", "network_profile")
+# The attributes of their firewalls that admit ranges and subnets.
 _LETS_IN = ("ip_rules", "ip_rule", "virtual_network_subnet_ids")
 
 
@@ -68,7 +67,7 @@ _OPEN_WITHOUT_ENDPOINTS = ("azurerm_batch_account", "azurerm_container_registry"
 
 
 def _rules_of(arguments: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    rules = [rule for key in _RULES for rule in blocks(arguments.get(key))]
+    rules = [rule for key in FIREWALLS for rule in blocks(arguments.get(key))]
     return [each for rule in rules for each in blocks(rule.get("account_access", rule))]
 
 
