@@ -73,9 +73,12 @@ def test_deploy_stops_at_a_plan_that_differs_from_the_approved_one(
 ) -> None:
     review = _approve(fairway, tmp_path / "report")
     quick.fault(data_owner="somebody else")
+    outputs = tmp_path / "outputs.json"
     quick.forget()
-    assert fairway("deploy", "demo", "--approved", str(review)) == 2
+    arguments = ["demo", "--approved", str(review), "--outputs-file", str(outputs)]
+    assert fairway("deploy", *arguments) == 2
     assert [c["stack"] for c in quick.calls() if c["command"] == "apply"] == ["demo-network"]
+    assert not outputs.exists()
     assert "demo-data: the plan is not the one that was approved" in capfd.readouterr().err
 
 

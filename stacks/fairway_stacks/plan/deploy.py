@@ -14,6 +14,7 @@ failed; stacks that were applied stay applied.
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -89,7 +90,7 @@ def deploy(
     require()
     require_writable(report)
     if outputs_file:
-        outputs_file.open("a").close()  # reports an unwritable file before anything is applied
+        _require_writable_file(outputs_file)
     with alone_in_outdir(), plan_folder(None) as folder:
         stacks = synthesize(environment, usual_outdir())
         one = _Deployment(stacks, Reviewer(allow=allow), folder, person, report)
@@ -97,6 +98,14 @@ def deploy(
         if outputs_file:
             outputs = {stack.name: live_terraform(stack).outputs() for stack in stacks}
             outputs_file.write_text(json.dumps(outputs, indent=2), encoding="utf-8")
+
+
+def _require_writable_file(file: Path) -> None:
+    """Raises OSError if the file cannot be written, before anything is applied; leaves none."""
+    is_new = not os.path.lexists(file)
+    file.open("a").close()
+    if is_new:
+        file.unlink()
 
 
 def _allowed_before(known: Mapping[str, Approved], allow: Collection[str]) -> None:
