@@ -3,11 +3,12 @@
 from pathlib import Path
 
 import pytest
+from endings import refused
 from programs import executable
 
 from fairway_core.findings import UserError
 from fairway_core.terraform_program import lock_file, missing, program, registry
-from fairway_stacks.plan.terraform import Terraform
+from fairway_stacks.plan.terraform import Terraform, require
 
 
 @pytest.fixture
@@ -40,6 +41,27 @@ def test_terraform_program_from_environment_variable_is_run(
     _install(tmp_path / "tofu", '{"who": {"value": "tofu"}}')
     monkeypatch.setenv("FAIRWAY_TERRAFORM", str(tmp_path / "tofu"))
     assert Terraform("lab", tmp_path, {}).outputs() == {"who": "tofu"}
+
+
+@pytest.mark.parametrize(
+    ("mode", "why"),
+    [(0o755, "does not run: Exec format error"), (0o644, "is not there, or not executable")],
+)
+def test_terraform_program_from_environment_variable_that_does_not_run_is_reported(
+    path: Path, monkeypatch: pytest.MonkeyPatch, mode: int, why: str
+) -> None:
+    (file := path / "terraform").write_text("no program\n")
+    file.chmod(mode)
+    monkeypatch.setenv("FAIRWAY_TERRAFORM", str(file))
+
+    def run() -> None:
+        require()
+        Terraform("lab", path, {}).outputs()
+
+    finding = refused(run)
+    assert finding.id == "no-terraform"
+    assert f"`{file}` {why}" in finding.message
+    assert finding.hint.startswith("set FAIRWAY_TERRAFORM")
 
 
 @pytest.mark.usefixtures("path")

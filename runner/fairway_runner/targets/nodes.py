@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from fairway_core.findings import UserError
 from fairway_core.suggestions import did_you_mean
 from fairway_core.target import Target
-from fairway_core.terraform_program import program
+from fairway_core.terraform_program import missing, program
 from fairway_runner.engines.capabilities import capabilities
 from fairway_runner.engines.engine import Node, engine_for, is_addressed, unready
 from fairway_runner.engines.outage import brief
@@ -193,13 +193,16 @@ def _of_folder(folder: Path) -> Iterator[Any]:
         hint = "install Terraform, or name a file of outputs: fairway targets sync --from FILE"
         raise UserError.of("missing-tool", f"`{program()}` is not on PATH", hint, exit_code=4)
     for stack in stacks:
-        done = subprocess.run(
-            [program(), f"-chdir={stack}", "output", "-json", "-no-color"],
-            capture_output=True,
-            text=True,
-            stdin=subprocess.DEVNULL,
-            check=False,
-        )
+        try:
+            done = subprocess.run(
+                [program(), f"-chdir={stack}", "output", "-json", "-no-color"],
+                capture_output=True,
+                text=True,
+                stdin=subprocess.DEVNULL,
+                check=False,
+            )
+        except OSError as error:
+            raise missing(error) from None
         why = _first_error(done.stderr) if done.returncode else ""
         # Not deployed, or a fresh clone: "Backend initialization required, please …".
         if "initialization required" in why or (not why and done.stdout.split() == ["{}"]):

@@ -233,6 +233,8 @@ def completed(
         )
     except FileNotFoundError:
         raise missing() from None
+    except OSError as error:
+        raise missing(error) from None
     stopped: BaseException | None = None
     while True:
         try:
