@@ -71,6 +71,8 @@ UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 LONGEST = 36_500 * UNITS["d"]
 """The longest duration in seconds: far beyond any job or retention, and within the limits of
 services."""
+DEAREST = 10**6
+"""The highest price of an hour: far beyond any machine's, so that sums of prices are numbers."""
 SPAN_PATTERN = r"([0-9]+(?:\.[0-9]+)?)([smhd])"
 """Regular expression of a duration in a document."""
 

@@ -10,6 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Discriminator, Field, Tag, field_validator
 
 from fairway_core.documents import FieldError, Model, rule
+from fairway_core.light_fields import DEAREST
 from fairway_core.notifications import Notify
 from fairway_core.resource_ids import GUID
 from fairway_core.target import Target
@@ -26,7 +27,7 @@ class LocalTarget(Model):
 
     name: Literal["local"]
     mounts: dict[str, str] = Field(default_factory=dict)
-    price: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    price: float | None = Field(default=None, gt=0, le=DEAREST, allow_inf_nan=False)
 
 
 def _kind(target: Any) -> str:

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from fairway_agent.quick import dataclass
-from fairway_core.light_fields import HEAD_IMAGE as HEAD_IMAGE
 from fairway_core.light_fields import (
+    DEAREST,
     Amount,
     Check,
     ExactImage,
@@ -27,6 +27,7 @@ from fairway_core.light_fields import (
     Word,
     seconds_of,
 )
+from fairway_core.light_fields import HEAD_IMAGE as HEAD_IMAGE
 from fairway_core.light_models import LightModel
 from fairway_core.project_folder import from_home
 
@@ -256,7 +257,9 @@ class Target(LightModel):
     region: Region = ""
     nodes: NodeRange
     spot: bool = False
-    price: float | None = field(default=None, metadata={"gt": 0, "allow_inf_nan": False})
+    price: float | None = field(
+        default=None, metadata={"gt": 0, "le": DEAREST, "allow_inf_nan": False}
+    )
     mounts: dict[Text, Folder] = field(default_factory=dict)
     storage: StorageAccount | None = None
     vault_url: Text = ""

@@ -84,6 +84,7 @@ def test_target_local_needs_no_section() -> None:
         ({"region": "eastus\x1b[2J"}, "not an Azure region's name"),
         ({"price": 0}, "greater than 0"),
         ({"price": -1.5}, "greater than 0"),
+        ({"price": 1e308}, "less than or equal to 1000000"),
         ({"price": "nan"}, "finite number|valid number"),
         ({"reach": {}}, "`bastion:` and `jump:` cannot be combined"),
         (

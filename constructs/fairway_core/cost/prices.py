@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from fairway_core import catalog
 from fairway_core.cost.meters import GLOBAL, meter
 from fairway_core.findings import UserError
+from fairway_core.light_fields import DEAREST
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -190,8 +191,8 @@ def _check_price(name: str, amount: object, file: str) -> None:
         raise _wrong(file, f"there is no meter `{name}`") from None
     number = isinstance(amount, int | float) and not isinstance(amount, bool)
     # `inf` and `nan` are numbers in TOML.
-    if not number or not 0 < float(str(amount)) < float("inf"):
-        hint = "leave it out if it is not known"
+    if not number or not 0 < float(str(amount)) <= DEAREST:
+        hint = f"write one up to {DEAREST}, or leave it out if it is not known"
         raise _wrong(file, f"`{name} = {amount}` is not an hourly price", hint)
 
 

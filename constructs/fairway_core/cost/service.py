@@ -8,7 +8,6 @@ documentation.
 from __future__ import annotations
 
 import json
-import math
 import time
 import urllib.error
 import urllib.parse
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from fairway_core.cost.meters import GLOBAL, HOURS_A_MONTH, Meter, service_url
 from fairway_core.findings import UserError
+from fairway_core.light_fields import DEAREST
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -129,8 +129,7 @@ def hourly_price(row: dict[str, Any], meter: Meter) -> float | None:
     price, name = row.get("retailPrice"), str(row.get("skuName"))
     if not isinstance(price, int | float) or isinstance(price, bool):
         return None
-    # Python's JSON parser accepts NaN and Infinity.
-    if row.get("type") != "Consumption" or not 0 < price < math.inf:
+    if row.get("type") != "Consumption" or not 0 < price <= DEAREST:
         return None
     # Fields are compared here too: the service has been seen to return other rows as well.
     if any(row.get(field_) != value for field_, value in meter.fields):

@@ -112,7 +112,7 @@ def test_price_refresh_writes_nothing_if_every_query_fails(
     assert [file.read_bytes() for file in tmp_path.iterdir()] == [before]
 
 
-@pytest.mark.parametrize("price", [float("nan"), float("inf"), -1.0, True, "9", None])
+@pytest.mark.parametrize("price", [float("nan"), float("inf"), 1e308, -1.0, True, "9", None])
 def test_price_refresh_ignores_invalid_prices(
     price_server: Any, service: PriceService, tmp_path: Path, price: Any
 ) -> None:
@@ -195,6 +195,7 @@ def test_prices_come_from_the_first_source_that_knows_them() -> None:
         ("= 90", "= -1", "not an hourly price"),
         ("= 90", "= nan", "not an hourly price"),
         ("= 90", "= inf", "not an hourly price"),
+        ("= 90", "= 1e308", "not an hourly price"),
         ("= 90", "= true", "not an hourly price"),
         ("= 90", '= "90"', "not an hourly price"),
         ("vm/", "wm/", "there is no meter `wm/Standard_ND96isr_H100_v5`"),
