@@ -194,25 +194,29 @@ class NfsServer(FileSystem, Service):
         self.disks = [
             self._disk(name, lun, spec.disks, encryption_id) for lun in range(spec.disks.count)
         ]
+        self._keep(name, spec.backup, lock=lock)
+
+    @staticmethod
+    def _arguments(section: dict[str, Any], site: Site) -> dict[str, Any]:
+        return {**section, "clients": site.clients, "monitored": site.monitored}
+
+    def _keep(self, name: str, backup: Backup | None, *, lock: bool | None) -> None:
+        """Attaches the disks to the VM, locks them, and backs them up with it."""
         attachments = []
         for lun, disk in enumerate(self.disks):
             attachments.append(
                 attach(self, f"nfs-{name}-attachment-{lun}", disk.id, to=self.id, lun=lun)
             )
             delete_lock(self, id=f"nfs-{name}-disk-{lun}", on=disk, lock=lock)
-        if spec.backup:
+        if backup:
             _back_up(
                 self,
                 f"nfs-{name}",
                 machine_name=self.place.name("linux_virtual_machine", name),
-                keep_days=spec.backup.keep,
-                at=spec.backup.at,
+                keep_days=backup.keep,
+                at=backup.at,
                 depends_on=[self.virtual_machine, *attachments],
             )
-
-    @staticmethod
-    def _arguments(section: dict[str, Any], site: Site) -> dict[str, Any]:
-        return {**section, "clients": site.clients, "monitored": site.monitored}
 
     def _disk(self, name: str, lun: int, spec: Disks, encryption_id: str | None) -> ManagedDisk:
         place, kind = self.place, disk_kind(spec.kind)

@@ -16,7 +16,7 @@ from fairway_constructs.cloud_init import (
 )
 from fairway_core import archives, local_disks
 from fairway_core.catalog.images import SERVER_IMAGE, image
-from fairway_core.findings import UserError
+from fairway_core.findings import UserError, counted
 from fairway_core.slurm import accounting_commands, cloud_programs, node_scripts, render
 from fairway_core.slurm.cluster import PROGRAMS, SLURMCTLD_PORT
 from fairway_core.slurm.rendering import TOPOLOGY
@@ -137,17 +137,20 @@ def scheduler_cloud_init(
     if (size := packed_size(text)) > LONGEST_CUSTOM_DATA:
         one = replace(cluster, partitions=cluster.partitions[:1])
         others = packed_size(text_for(one, {**settings, "scale_sets": {}}))
-        rules = accounting_commands(cluster)
-        raise UserError.of(
-            "too-many-partitions",
-            f"the Slurm scheduler boots with {size} bytes, compressed, and Azure takes "
-            f"{LONGEST_CUSTOM_DATA}; {size - others} of them are its {len(cluster.partitions)} "
-            "partitions",
-            "make one cluster of those with the same size, which takes no more room with more "
-            "nodes, drop some, or split them over several environments"
-            + ("; or name fewer `accounts:` or `qos:`" if rules else ""),
-        )
+        raise _too_long(cluster, size, others)
     return text
+
+
+def _too_long(cluster: SlurmCluster, size: int, others: int) -> UserError:
+    """Returns the error for too much boot data; `others` is its length with one partition."""
+    message = f"the Slurm scheduler boots with {size} bytes, compressed, and Azure takes "
+    message += f"{LONGEST_CUSTOM_DATA}; {size - others} of them are its "
+    hint = "make one cluster of those with the same size, which takes no more room with more "
+    hint += "nodes, drop some, or split them over several environments"
+    if accounting_commands(cluster):
+        hint += "; or name fewer `accounts:` or `qos:`"
+    partitions = counted(len(cluster.partitions), "partition")
+    return UserError.of("too-many-partitions", message + partitions, hint)
 
 
 def _host_patterns(cluster: SlurmCluster, addresses: str) -> list[str]:
