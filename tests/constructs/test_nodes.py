@@ -1,7 +1,6 @@
 """Nodes as scale sets and single VMs: InfiniBand, Spot, repair, images, disks, and boot data."""
 
 import base64
-import dataclasses
 import inspect
 import json
 import os
@@ -17,6 +16,7 @@ from endings import refused
 from programs import executable, finished
 
 import fairway_constructs as az
+from fairway_constructs import nodes
 from fairway_constructs.cloud_init import HEALTH_PORT, NodeHealth, node_cloud_init
 from fairway_constructs.cloud_init.mounts import nfs_mount
 from fairway_core.catalog import default_image, image, vm_size
@@ -403,12 +403,11 @@ def test_cluster_refuses_impossible_image_or_os_disk(
 
 
 def test_cluster_with_too_many_mounts_suggests_fewer_file_systems(
-    synthesize: Synthesize,
+    synthesize: Synthesize, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    names = [f"data{number}" for number in range(500)]
-    mounts = [dataclasses.replace(MOUNT, name=name, path=f"/{name}") for name in names]
+    monkeypatch.setattr(nodes, "LONGEST_CUSTOM_DATA", 1000)
     with pytest.raises(UserError, match="cluster `pair`: its nodes boot with") as caught:
-        _cluster(synthesize, mounts=mounts)
+        _cluster(synthesize, mounts=[MOUNT])
     assert caught.value.findings[0].hint == "mount fewer file systems"
 
 
