@@ -20,6 +20,8 @@ from fairway_core.environment.kubernetes import (
     SYSTEM_POOL,
     Kubernetes,
     SystemPool,
+    require_beside,
+    require_public,
 )
 from fairway_core.slurm.cluster import PLACES
 
@@ -70,7 +72,8 @@ class KubernetesCluster(Service):
     `Monitoring.watch_kubernetes`. With `spot`, for a cluster with a pool of Spot nodes, Azure
     updates nodes automatically, but not Kubernetes.
 
-    Raises UserError for settings that AKS does not support, such as a system pool without nodes.
+    Raises UserError for settings that AKS does not support, such as a system pool without nodes,
+    for ranges that overlap, and for a public API server that would be open to every address.
 
     >>> cluster = KubernetesCluster(stack, subnet=network.subnet("kubernetes"),
     ...                             kubelet=foundation.kubelet)  # doctest: +SKIP
@@ -114,6 +117,7 @@ class KubernetesCluster(Service):
             pod_range=pod_range,
             service_range=service_range,
         )
+        require_beside(spec, [("the subnet's", subnet.range)])
         super().__init__(scope, id)
         place = self.place
         self.kubelet = kubelet
@@ -247,6 +251,7 @@ def _api_server(
             "private_cluster_public_fqdn_enabled": True,
             "private_dns_zone_id": "None",
         }
+    require_public(allowed, ("allowed",))
     ranges = public_ranges(allowed, egress_address)
     return {"api_server_access_profile": aks.ApiServerAccessProfile(authorized_ip_ranges=ranges)}
 

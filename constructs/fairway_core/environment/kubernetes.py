@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from ipaddress import IPv4Network
+from contextlib import suppress
+from ipaddress import AddressValueError, IPv4Network
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator
@@ -12,7 +13,7 @@ from fairway_core.catalog import kubernetes_ends, vm_size
 from fairway_core.documents import FieldError, Model, matching, rule
 from fairway_core.environment.addresses import require_apart
 from fairway_core.environment.cluster import HasNodes, HasSystemDisk
-from fairway_core.environment.network import require_free
+from fairway_core.environment.network import Firewall, require_free
 from fairway_core.environment.node_rules import check_local_disk, check_scale_set
 from fairway_core.environment.schedule import Day, Time
 from fairway_core.environment.values import (
@@ -20,6 +21,7 @@ from fairway_core.environment.values import (
     Range,
     SizeText,
     Zone,
+    at,
     most_nodes_path,
     offered_size,
     require_mounts,
@@ -32,11 +34,13 @@ from fairway_core.resource_ids import ObjectId, PlacementGroupId
 from fairway_core.target import HEAD_IMAGE, POOL_TAINT, NodeRange
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from fairway_core.environment.access import Access
+    from fairway_core.environment.filesystem_base import FileSystem
     from fairway_core.environment.network import Network
     from fairway_core.environment.storage import Storage
+    from fairway_core.yaml_text import DataPath
 
 # The pool for the pods of AKS and Fairway themselves.
 SYSTEM_POOL = "system"
@@ -84,6 +88,8 @@ _INSTALLED = frozenset(
 # Prefix lengths of the range of services: Kubernetes accepts none that is wider, and the tenth
 # address, that of its DNS, must be in it.
 _SERVICE_PREFIXES = (12, 28)
+_RANGES = ("pod_range", "service_range")
+_OTHER_RANGE = "set `{}:` to a private range that nothing in the network uses"
 
 
 def _minor(text: str) -> str:
@@ -450,6 +456,32 @@ class Kubernetes(Model, defer_build=True):
     service_range: Annotated[Range, AfterValidator(_services)] = IPv4Network("10.245.0.0/16")
     """The address range of services inside the cluster."""
 
+    @rule
+    def _ranges_are_free(self) -> None:
+        for field in _RANGES:
+            own: IPv4Network = getattr(self, field)
+            path, hint = (field,), _OTHER_RANGE.format(field)
+            require_free(own, "infiniband", "kubernetes", "virtual_network", path=path, hint=hint)
+            if own.is_global:
+                raise FieldError(f"`{own}` is a public range", hint, path)
+        require_apart(
+            self.service_range,
+            self.pod_range,
+            "the pods'",
+            path=("service_range",),
+            hint=_OTHER_RANGE.format("service_range"),
+        )
+
+
+def require_public(allowed: Sequence[IPv4Network | str], path: DataPath) -> None:
+    """Raises FieldError without a public range: the API server would be open to every address."""
+    if not seen_outside(allowed):
+        raise FieldError(
+            "nobody could reach the API server: `allowed` names no public range",
+            "name the ranges that you work from there, or leave `api_server:` out",
+            path,
+        )
+
 
 def check_kubernetes(
     pools: Mapping[str, KubernetesNodes],
@@ -458,6 +490,7 @@ def check_kubernetes(
     network: Network,
     access: Access,
     storage: Storage,
+    filesystems: Mapping[str, FileSystem],
 ) -> None:
     """Raises FieldError if node pools, their cluster and the network do not fit together."""
     for name in pools:
@@ -475,23 +508,37 @@ def check_kubernetes(
             "leave it out",
             ("storage", "existing"),
         )
-    _check_ranges(spec, network)
+    _check_ranges(spec, network, access, filesystems)
     _check_room(spec, pools)
     _check_network(spec, network, access)
 
 
-def _check_ranges(spec: Kubernetes, network: Network) -> None:
-    for place, each in network.ranges.items():
+def require_beside(spec: Kubernetes, used: Iterable[tuple[str, IPv4Network]]) -> None:
+    """Raises FieldError if pods or services would have addresses that others use, by whose."""
+    for whose, other in used:
+        for field in _RANGES:
+            hint = _OTHER_RANGE.format(field)
+            require_apart(getattr(spec, field), other, whose, path=(field,), hint=hint)
+
+
+def _check_ranges(
+    spec: Kubernetes, network: Network, access: Access, filesystems: Mapping[str, FileSystem]
+) -> None:
+    ranges = network.ranges
+    for place, each in ranges.items():
         require_free(each, "kubernetes", path=("network", *place))
-    used = [("the network's", each) for each in network.ranges.values()]
-    for field in ("pod_range", "service_range"):
-        own: IPv4Network = getattr(spec, field)
-        path = ("kubernetes", field)
-        hint = f"set `{field}:` to a range that nothing in the network uses"
-        require_free(own, "infiniband", "kubernetes", path=path, hint=hint)
-        for whose, other in used:
-            require_apart(own, other, whose, path=path, hint=hint)
-        used.append(("the pods'", own))
+    used = [("the network's", each) for each in ranges.values()]
+    if isinstance(network.egress, Firewall):
+        used.append(("the firewall's", IPv4Network(network.egress.next_hop)))
+    used += [("a DNS server's", IPv4Network(each)) for each in network.dns.servers]
+    for filesystem in filesystems.values():
+        with suppress(AddressValueError):  # a name, or a kind without a server
+            used.append(("a file server's", IPv4Network(getattr(filesystem, "host", ""))))
+    # One around the network itself is that of a company, and not of an office.
+    offices = [each for each in access.allowed if not any(map(each.overlaps, ranges.values()))]
+    used += [("`access.allowed`'s", each) for each in offices]
+    with at("kubernetes"):
+        require_beside(spec, used)
 
 
 def _check_room(spec: Kubernetes, pools: Mapping[str, KubernetesNodes]) -> None:
@@ -522,12 +569,7 @@ def _check_network(spec: Kubernetes, network: Network, access: Access) -> None:
     if spec.api_server == "private":
         return
     path = ("kubernetes", "api_server")
-    if not seen_outside(access.allowed):
-        raise FieldError(
-            "nobody could reach the API server: `access.allowed` names no public range",
-            "name the ranges that you work from there, or leave `api_server:` out",
-            path,
-        )
+    require_public(access.allowed, path)
     if not network.has_nat:
         raise FieldError(
             "nodes could not reach the API server: it admits them by the address of the "

@@ -260,6 +260,7 @@ class Environment(Model):
                 network=network,
                 access=access,
                 storage=self.storage,
+                filesystems=self.filesystems,
             )
         with at("network"):
             require_private(network.address_space, access.allowed)
