@@ -597,6 +597,8 @@ MISTAKES: list[tuple[Any, str]] = [
     (lambda s: _aks(s, service_range="10.244.0.0/16"), "service_range [ … the pods'"),
     (lambda s: _aks(s, pod_range="172.30.0.0/16"), "pod_range [ … AKS does not take"),
     (lambda s: az.KubernetesNodePool(s, "n", size=H100, zones=[1, 2], **POOL), "zones"),
+    (lambda s: az.KubernetesNodePool(s, "system", size=HB, **POOL), "name [ … belongs to AKS"),
+    (lambda s: az.KubernetesNodePool(s, "My-Pool", size=HB, **POOL), "name ["),
     (lambda s: az.Cluster(s, "h", size=H100), "[no-subnet] … `h` stands in no network"),
     (lambda s: az.Targets(s, []), "clusters [ … name a cluster"),
     (lambda s: az.Targets(s, 2 * [_cluster(s)]), "clusters [ … two targets are called `box`"),

@@ -18,6 +18,8 @@ from fairway_core.environment.kubernetes import (
     OS_SKU,
     SYSTEM_GIB,
     SYSTEM_POOL,
+    SYSTEM_POOL_MEANWHILE,
+    SYSTEM_SURGE,
     Kubernetes,
     SystemPool,
     require_beside,
@@ -294,11 +296,11 @@ def _system_pool(spec: Kubernetes, place: Placement, subnet_id: str) -> aks.Defa
         max_count=nodes.max if scales else None,
         node_count=nodes.min,
         # Another size then changes the pool instead of replacing the cluster.
-        temporary_name_for_rotation=f"{SYSTEM_POOL}tmp",
+        temporary_name_for_rotation=SYSTEM_POOL_MEANWHILE,
         # Users' pods stay off the nodes of the system pods.
         only_critical_addons_enabled=True,
         upgrade_settings=aks.DefaultNodePoolUpgradeSettings(
-            max_surge="10%", drain_timeout_in_minutes=DRAIN_MINUTES
+            max_surge=f"{SYSTEM_SURGE}%", drain_timeout_in_minutes=DRAIN_MINUTES
         ),
         tags=place.tags,
     )

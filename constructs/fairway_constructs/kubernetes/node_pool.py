@@ -16,9 +16,8 @@ from fairway_core.environment.kubernetes import MAX_PODS, OS_SKU, NodePool, Spot
 from fairway_core.findings import UserError
 from fairway_core.kubernetes.drivers import RDMA
 from fairway_core.kubernetes.node_setup import SCRATCH
-from fairway_core.kubernetes.pools import SYSTEM_TAINT
 from fairway_core.kubernetes.queues import PRIORITIES
-from fairway_core.target import HEAD_IMAGE, POOL_TAINT, KubernetesAccess
+from fairway_core.target import HEAD_IMAGE, POOL_TAINT, SYSTEM_TAINT, KubernetesAccess
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from fairway_constructs.cloud_init.mounts import Mounts
     from fairway_constructs.kubernetes.cluster import KubernetesCluster
     from fairway_constructs.network_access import SubnetRef
-    from fairway_core.environment.kubernetes import UpgradeWindow
+    from fairway_core.environment.kubernetes import PoolName, UpgradeWindow
     from fairway_core.environment.values import Zone
     from fairway_core.fields import Count, Number
     from fairway_core.resource_ids import PlacementGroupId
@@ -66,7 +65,7 @@ class KubernetesNodePool(TakesJobs):
     def __init__(
         self,
         scope: Construct,
-        name: str,
+        name: PoolName,
         *,
         cluster: KubernetesCluster,
         subnet: SubnetRef,
