@@ -37,6 +37,13 @@ if TYPE_CHECKING:
 
 POOL_TAINT = "fairway.dev/pool"
 """The key of the taint that keeps other pods off a pool's nodes; its value is the pool's name."""
+SYSTEM_TAINT = "CriticalAddonsOnly"
+"""The key of the taint of system nodes in an environment, which AKS' own pods tolerate, including
+those of its extension Flux and of Container insights.
+
+Sources: Azure documentation, AKS: system node pools; Azure/AKS, issue 4780; mspnp/aks-baseline,
+pull request 236; the pods of an AKS cluster, ama-logs-rs among them, in microsoft/Docker-Provider
+b7805584, source/plugins/go/input/lib/testdata/pods1.json."""
 
 Engine = Literal["local", "ssh", "slurm", "batch", "kubernetes"]
 

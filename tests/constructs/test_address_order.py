@@ -73,7 +73,8 @@ def _kubernetes(scope: az.Construct, name: str) -> az.KubernetesCluster:
 
 def _node_pool(scope: az.Construct, name: str) -> None:
     cluster = _kubernetes(_group(scope, name), name)
-    az.KubernetesNodePool(scope, name, cluster=cluster, subnet=SUBNET, size=H100, nodes=2)
+    pool = name.replace("kubernetesnode", "").replace("-", "")
+    az.KubernetesNodePool(scope, pool, cluster=cluster, subnet=SUBNET, size=H100, nodes=2)
 
 
 def _configuration(scope: az.Construct, name: str) -> None:

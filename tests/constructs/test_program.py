@@ -552,6 +552,10 @@ def _mounting(lab: az.EnvironmentStack, name: str, path: str) -> None:
     _cluster(lab, mounts=[home, az.NfsExport(beside, name, path=path, **SERVER)])
 
 
+def _aks(lab: az.EnvironmentStack, **more: Any) -> az.KubernetesCluster:
+    return az.KubernetesCluster(lab, subnet=CLIENTS, kubelet=az.Identity(lab, "kubelet"), **more)
+
+
 def _allow(lab: az.EnvironmentStack, **more: Any) -> None:
     """Adds two rules, the second with these arguments."""
     net = az.Network(lab, address_space=SPACE)
@@ -587,7 +591,14 @@ MISTAKES: list[tuple[Any, str]] = [
     ),
     (lambda s: az.SlurmScheduler(s, idle=5, partitions={}, **SLURM), "at least a minute"),
     (lambda s: az.KubernetesCluster(s, version="1", **AKS), "`1` is not a minor version"),
+    (lambda s: _aks(s, api_server="allowed"), "allowed [ … names no public range"),
+    (lambda s: _aks(s, api_server="allowed", allowed=["10.0.0.0/8"]), "allowed ["),
+    (lambda s: _aks(s, pod_range="10.40.0.0/16"), "pod_range [ … the subnet's 10.40.0.0/17"),
+    (lambda s: _aks(s, service_range="10.244.0.0/16"), "service_range [ … the pods'"),
+    (lambda s: _aks(s, pod_range="172.30.0.0/16"), "pod_range [ … AKS does not take"),
     (lambda s: az.KubernetesNodePool(s, "n", size=H100, zones=[1, 2], **POOL), "zones"),
+    (lambda s: az.KubernetesNodePool(s, "system", size=HB, **POOL), "name [ … belongs to AKS"),
+    (lambda s: az.KubernetesNodePool(s, "My-Pool", size=HB, **POOL), "name ["),
     (lambda s: az.Cluster(s, "h", size=H100), "[no-subnet] … `h` stands in no network"),
     (lambda s: az.Targets(s, []), "clusters [ … name a cluster"),
     (lambda s: az.Targets(s, 2 * [_cluster(s)]), "clusters [ … two targets are called `box`"),

@@ -64,6 +64,7 @@ NAME = "cannot be the name of a node pool"
         ({"name": "nd-spot"}, NAME),
         ({"name": "thirteenchars"}, NAME),
         ({"name": "system"}, NAME),
+        ({"name": "systemtmp"}, NAME),
         ({"more": "network: {egress: none}\n"}, CLOSED),
         ({"more": PROXY}, CLOSED),
         # Manifests need a container of their own.
@@ -136,10 +137,27 @@ def test_kubernetes_public_api_server_requires_a_known_egress_address(tmp_path: 
 
 
 def test_kubernetes_refuses_more_nodes_than_addresses_of_subnet(tmp_path: Path) -> None:
-    """A /21 has a subnet of 64 addresses for nodes, five of which Azure reserves."""
+    """A /21 has a subnet of 64 addresses for nodes, five of which Azure reserves. The system's two
+    nodes have a third while AKS replaces one, and the private API server has an address."""
     small = "network: {address_space: 10.40.0.0/21}\n"
     assert _load(tmp_path, CPU.replace("nodes: 2", "nodes: 55"), small)
-    with pytest.raises(
-        UserError, match=r"60 nodes do not fit in the 59 addresses of 10\.40\.5\.128"
-    ):
+    with pytest.raises(UserError, match=r"need 60 addresses, and 10\.40\.5\.128/26 has 59"):
         _load(tmp_path, CPU.replace("nodes: 2", "nodes: 56"), small)
+
+
+def test_kubernetes_nodes_have_room_for_pods_while_aks_replaces_system_nodes(
+    tmp_path: Path,
+) -> None:
+    """Of 11 system nodes a tenth, rounded up, is two."""
+    text = "kubernetes: {{pod_range: 10.244.0.0/20, system: {{nodes: {}}}}}\n"
+    assert _load(tmp_path, CPU, text.format(11)).orchestrator
+    with pytest.raises(UserError, match="the pods of 17 nodes do not fit"):
+        _load(tmp_path, CPU.replace("nodes: 2", "nodes: 4"), text.format(11))
+
+
+def test_kubernetes_refuses_more_nodes_than_aks_has_in_a_cluster(tmp_path: Path) -> None:
+    pool = CPU.replace("nodes: 2", "nodes: 1000")
+    pools = f"{pool}\n" + "\n".join(f"  p{number}: {pool}" for number in range(4))
+    wide = "network: {address_space: 10.0.0.0/9}\nkubernetes: {pod_range: 10.128.0.0/10}\n"
+    with pytest.raises(UserError, match="the pools have 5003 nodes, and a cluster has 5000"):
+        _load(tmp_path, pools, wide)

@@ -102,7 +102,7 @@ def test_network_existing_refuses_more_nodes_than_addresses(tmp_path: Path) -> N
     small = _subnet("compute", "10.1.0.0/29")
     text = _text(SERVER + _existing(small, STORAGE, ENDPOINTS))
     finding = fault(tmp_path, text.replace("nodes: 1", "nodes: 4, mounts: [data]"))
-    assert "4 nodes do not fit in the 3 addresses" in finding.message
+    assert "the nodes need 4 addresses, and 10.1.0.0/29 has 3" in finding.message
     assert finding.path == "network.existing"
 
 

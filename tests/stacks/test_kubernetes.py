@@ -62,6 +62,7 @@ def test_kubernetes_api_server_is_private_or_open_to_named_ranges(written: Writt
     assert rbac["admin_group_object_ids"] == ["bbbbbbbb-bbbb-cccc-dddd-eeeeeeeeeeee"]
 
 
+FIXED = ("vm_size", "vnet_subnet_id", "os_disk_type", "os_disk_size_gb")
 UPGRADES = {
     "max_unavailable": "1",
     "drain_timeout_in_minutes": 30,
@@ -160,6 +161,10 @@ def test_kubernetes_pools_have_the_described_settings(pods: Stacks) -> None:
         "team=vision:NoSchedule",
     ]
     assert template not in spot["tags"]
+
+    assert cpu["node_labels"] == {}, "without it, those of before would stay"
+    marker = _all(pods, "terraform_data")["fixed-nd"]["input"]
+    assert marker == {key: nd[key] for key in (*FIXED, "zones")}
 
     assert cpu["node_count"] == 2
     assert "auto_scaling_enabled" not in cpu

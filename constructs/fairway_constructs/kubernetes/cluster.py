@@ -18,8 +18,12 @@ from fairway_core.environment.kubernetes import (
     OS_SKU,
     SYSTEM_GIB,
     SYSTEM_POOL,
+    SYSTEM_POOL_MEANWHILE,
+    SYSTEM_SURGE,
     Kubernetes,
     SystemPool,
+    require_beside,
+    require_public,
 )
 from fairway_core.slurm.cluster import PLACES
 
@@ -70,7 +74,8 @@ class KubernetesCluster(Service):
     `Monitoring.watch_kubernetes`. With `spot`, for a cluster with a pool of Spot nodes, Azure
     updates nodes automatically, but not Kubernetes.
 
-    Raises UserError for settings that AKS does not support, such as a system pool without nodes.
+    Raises UserError for settings that AKS does not support, such as a system pool without nodes,
+    for ranges that overlap, and for a public API server that would be open to every address.
 
     >>> cluster = KubernetesCluster(stack, subnet=network.subnet("kubernetes"),
     ...                             kubelet=foundation.kubelet)  # doctest: +SKIP
@@ -114,6 +119,7 @@ class KubernetesCluster(Service):
             pod_range=pod_range,
             service_range=service_range,
         )
+        require_beside(spec, [("the subnet's", subnet.range)])
         super().__init__(scope, id)
         place = self.place
         self.kubelet = kubelet
@@ -247,6 +253,7 @@ def _api_server(
             "private_cluster_public_fqdn_enabled": True,
             "private_dns_zone_id": "None",
         }
+    require_public(allowed, ("allowed",))
     ranges = public_ranges(allowed, egress_address)
     return {"api_server_access_profile": aks.ApiServerAccessProfile(authorized_ip_ranges=ranges)}
 
@@ -289,11 +296,11 @@ def _system_pool(spec: Kubernetes, place: Placement, subnet_id: str) -> aks.Defa
         max_count=nodes.max if scales else None,
         node_count=nodes.min,
         # Another size then changes the pool instead of replacing the cluster.
-        temporary_name_for_rotation=f"{SYSTEM_POOL}tmp",
+        temporary_name_for_rotation=SYSTEM_POOL_MEANWHILE,
         # Users' pods stay off the nodes of the system pods.
         only_critical_addons_enabled=True,
         upgrade_settings=aks.DefaultNodePoolUpgradeSettings(
-            max_surge="10%", drain_timeout_in_minutes=DRAIN_MINUTES
+            max_surge=f"{SYSTEM_SURGE}%", drain_timeout_in_minutes=DRAIN_MINUTES
         ),
         tags=place.tags,
     )

@@ -16,9 +16,8 @@ from fairway_core.environment.kubernetes import MAX_PODS, OS_SKU, NodePool, Spot
 from fairway_core.findings import UserError
 from fairway_core.kubernetes.drivers import RDMA
 from fairway_core.kubernetes.node_setup import SCRATCH
-from fairway_core.kubernetes.pools import SYSTEM_TAINT
 from fairway_core.kubernetes.queues import PRIORITIES
-from fairway_core.target import HEAD_IMAGE, POOL_TAINT, KubernetesAccess
+from fairway_core.target import HEAD_IMAGE, POOL_TAINT, SYSTEM_TAINT, KubernetesAccess
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from fairway_constructs.cloud_init.mounts import Mounts
     from fairway_constructs.kubernetes.cluster import KubernetesCluster
     from fairway_constructs.network_access import SubnetRef
-    from fairway_core.environment.kubernetes import UpgradeWindow
+    from fairway_core.environment.kubernetes import PoolName, UpgradeWindow
     from fairway_core.environment.values import Zone
     from fairway_core.fields import Count, Number
     from fairway_core.resource_ids import PlacementGroupId
@@ -47,7 +46,7 @@ class KubernetesNodePool(TakesJobs):
 
     Drivers of GPUs and InfiniBand are installed by operators in the cluster, not by AKS: its own
     cannot be combined with theirs. With a range of `nodes` AKS starts and deletes them. A change of
-    the size, the zones or the system disk replaces the pool, and ends its jobs.
+    the size, the zones, the subnet or the system disk replaces the pool, and ends its jobs.
 
     `zones` are by default the stack's. The system disk, of `os_disk_gib`, is on the node itself if
     it has room, unless `os_disk` says otherwise. `infiniband` says whether pods get the adapters:
@@ -66,7 +65,7 @@ class KubernetesNodePool(TakesJobs):
     def __init__(
         self,
         scope: Construct,
-        name: str,
+        name: PoolName,
         *,
         cluster: KubernetesCluster,
         subnet: SubnetRef,
@@ -98,7 +97,7 @@ class KubernetesNodePool(TakesJobs):
             proximity_placement_group=proximity_placement_group_id,
         )
         super().__init__(scope, f"cluster-{name}")
-        fixed = _fixed(spec, self.place.zone)
+        fixed = _fixed(spec, self.place.zone, subnet)
         # The provider would temporarily create a second pool of that size, for which no quota has
         # room.
         marker = TerraformData(self, f"fixed-{name}", input=fixed)
@@ -116,7 +115,6 @@ class KubernetesNodePool(TakesJobs):
             kubernetes_cluster_id=cluster.id,
             # Otherwise nodes keep the version of their creation.
             orchestrator_version=cluster.version,
-            vnet_subnet_id=subnet.id,
             proximity_placement_group_id=spec.proximity_placement_group,
             **fixed,
             **_nodes(name, spec),
@@ -171,11 +169,12 @@ class KubernetesNodePool(TakesJobs):
         )
 
 
-def _fixed(spec: NodePool, zone: Zone | None) -> dict[str, Any]:
+def _fixed(spec: NodePool, zone: Zone | None, subnet: SubnetRef) -> dict[str, Any]:
     """Returns the arguments whose change replaces the pool."""
     return {
         "vm_size": vm_size(spec.size).name,
         "zones": spec.node_zones(zone),
+        "vnet_subnet_id": subnet.id,
         # It has the images too. They could be on the temporary disk beside a managed one
         # (`kubelet_disk_type`), but only for subscriptions with the preview feature
         # Microsoft.ContainerService/KubeletDisk. Source: Cluster API Provider Azure, API
@@ -193,7 +192,8 @@ def _nodes(name: str, spec: NodePool) -> dict[str, Any]:
         "os_sku": OS_SKU,
         "max_pods": MAX_PODS,
         "gpu_driver": "None" if vm_size(spec.size).gpu else None,
-        "node_labels": {**spot, **spec.labels} or None,
+        # Without this argument the nodes of a pool would keep the labels that they have.
+        "node_labels": {**spot, **spec.labels},
         "node_taints": [
             f"{POOL_TAINT}={name}:NoSchedule",
             *(f"{key}={value}:NoSchedule" for key, value in spot.items()),

@@ -18,7 +18,7 @@ from fairway_core.environment.node_rules import (
     prefers_local_disk,
 )
 from fairway_core.environment.schedule import Schedule
-from fairway_core.environment.values import FOREIGN_SPOT, OfferedSize, at
+from fairway_core.environment.values import FOREIGN_SPOT, OfferedSize, SpotPrice, at
 from fairway_core.fields import Span
 from fairway_core.resource_ids import CapacityReservationId, ImageVersionId, PlacementGroupId
 from fairway_core.target import NodeRange
@@ -72,7 +72,7 @@ class Spot(Model, defer_build=True):
     """Eviction policy of the nodes: `deallocate` keeps a node's disk, which still costs."""
     restore: Annotated[Span, _between(15, 120)] | None = None
     """Time that Azure tries to bring evicted nodes back, for example 1h; not for a single VM."""
-    max_price: float | None = Field(default=None, gt=0)
+    max_price: SpotPrice | None = None
     """Maximum price per node and hour, in US dollars; by default the on-demand price."""
 
 

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import re
-from ipaddress import IPv4Network
+from contextlib import suppress
+from ipaddress import AddressValueError, IPv4Network
+from math import ceil
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator
 
-from fairway_core.catalog import kubernetes_ends, vm_size
+from fairway_core.catalog import kubernetes_ends, limit, vm_size
 from fairway_core.documents import FieldError, Model, matching, rule
 from fairway_core.environment.addresses import require_apart
 from fairway_core.environment.cluster import HasNodes, HasSystemDisk
-from fairway_core.environment.network import require_free
+from fairway_core.environment.network import Firewall, require_free
 from fairway_core.environment.node_rules import check_local_disk, check_scale_set
 from fairway_core.environment.schedule import Day, Time
 from fairway_core.environment.values import (
     FOREIGN_SPOT,
     Range,
     SizeText,
+    SpotPrice,
     Zone,
+    at,
     most_nodes_path,
     offered_size,
     require_mounts,
@@ -29,17 +33,21 @@ from fairway_core.fields import Span
 from fairway_core.light_fields import Amount, ExactImage, Image
 from fairway_core.public_ranges import seen_outside
 from fairway_core.resource_ids import ObjectId, PlacementGroupId
-from fairway_core.target import HEAD_IMAGE, POOL_TAINT, NodeRange
+from fairway_core.target import HEAD_IMAGE, POOL_TAINT, SYSTEM_TAINT, NodeRange
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from fairway_core.environment.access import Access
+    from fairway_core.environment.filesystem_base import FileSystem
     from fairway_core.environment.network import Network
     from fairway_core.environment.storage import Storage
+    from fairway_core.yaml_text import DataPath
 
 # The pool for the pods of AKS and Fairway themselves.
 SYSTEM_POOL = "system"
+# The pool that has them while the provider makes the first one anew.
+SYSTEM_POOL_MEANWHILE = f"{SYSTEM_POOL}tmp"
 # The last part of the name of the resource group in which AKS creates the machines of all pools.
 NODES_GROUP = "kubernetes-nodes"
 # The storage container of the manifests that Flux applies: longer than the name of any other
@@ -51,16 +59,21 @@ MAX_PODS = 110
 # The operating system of every node: NVIDIA's operators support only one per cluster, and `Ubuntu`
 # depends on the version of Kubernetes. Source: Azure documentation, AKS: NVIDIA GPU operator.
 OS_SKU = "Ubuntu2404"
+# By how many percent AKS may raise the number of system nodes while it replaces them. Other pools
+# are replaced in place, and those of Spot nodes without further ones.
+SYSTEM_SURGE = 10
 # The disk of a system node, for container images and logs.
 SYSTEM_GIB = 128
 # The name of a Linux pool. Source: Azure documentation, AKS: limitations of node pools.
 _POOL_NAME = re.compile(r"[a-z][a-z0-9]{0,11}")
 _VERSION = re.compile(r"1\.([0-9]{2})")
+_DOMAIN = r"[a-z0-9]([a-z0-9-]*[a-z0-9])?"
 _LABEL_KEY = re.compile(
-    r"([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?"
+    rf"((?=[^/]{{1,253}}/){_DOMAIN}(\.{_DOMAIN})*/)?"
+    r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?"
 )
 _LABEL_VALUE = re.compile(r"([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?")
-_TAINT = re.compile(r"(?P<key>[^=:]+)(=(?P<value>[^=:]*))?:(NoSchedule|NoExecute)")
+_TAINT = re.compile(r"(?P<key>[^=:]+)(=(?P<value>[^=:]*))?:(?P<effect>NoSchedule|NoExecute)")
 # Resources that a ResourceQuota may limit. Source: Kubernetes documentation: "for extended
 # resources, only quota items with prefix requests. are allowed".
 _QUOTA = re.compile(
@@ -73,17 +86,21 @@ _QUOTA = re.compile(
 )
 # Labels and taints that AKS or Fairway set themselves.
 _TAKEN = ("kubernetes.azure.com/", "kubernetes.io/", "k8s.io/", "fairway.dev/")
+_TAKEN_KEYS = ("agentpool", "accelerator", SYSTEM_TAINT)
 # Namespaces of Flux, of Kueue, of the operators and of AKS's add-ons.
 _INSTALLED = frozenset(
     {
         *("fairway-flux", "flux-system", "kueue-system", "gpu-operator", "network-operator"),
         *("fairway-health", "fairway-nodes"),
         *("aks-command", "aks-istio-system", "app-routing-system", "gatekeeper-system"),
+        *("azure-arc", "dapr-system"),
     }
 )
 # Prefix lengths of the range of services: Kubernetes accepts none that is wider, and the tenth
 # address, that of its DNS, must be in it.
 _SERVICE_PREFIXES = (12, 28)
+_RANGES = ("pod_range", "service_range")
+_OTHER_RANGE = "set `{}:` to a private range that nothing in the network uses"
 
 
 def _minor(text: str) -> str:
@@ -141,6 +158,20 @@ def _namespace(text: str) -> str:
     return text
 
 
+def _pool_name(name: str) -> str:
+    is_taken = name in (SYSTEM_POOL, SYSTEM_POOL_MEANWHILE)
+    if is_taken or not _POOL_NAME.fullmatch(name):
+        raise FieldError(
+            f"`{name}` cannot be the name of a node pool",
+            "1 to 12 lower-case letters and digits, first a letter"
+            + (f"; `{name}` belongs to AKS" if is_taken else ""),
+        )
+    return name
+
+
+PoolName = Annotated[str, AfterValidator(_pool_name)]
+
+
 def _labels(labels: dict[str, str]) -> dict[str, str]:
     for key, value in labels.items():
         _require_free(key, (key,))
@@ -164,10 +195,23 @@ def _taint(text: str) -> str:
     return text
 
 
+def _different(taints: tuple[str, ...]) -> tuple[str, ...]:
+    seen = set()
+    for index, text in enumerate(taints):
+        found = _TAINT.fullmatch(text)
+        assert found is not None, "each is a taint"
+        if found.group("key", "effect") in seen:
+            raise FieldError(
+                f"`{text}` has key and effect of another taint", "keep one of the two", (index,)
+            )
+        seen.add(found.group("key", "effect"))
+    return taints
+
+
 def _require_free(key: str, path: tuple[str, ...]) -> None:
     domain = key.partition("/")[0] + "/" if "/" in key else ""
     for taken in _TAKEN:
-        if domain == taken or domain.endswith(f".{taken}") or key in ("agentpool", "accelerator"):
+        if domain == taken or domain.endswith(f".{taken}") or key in _TAKEN_KEYS:
             raise FieldError(
                 f"`{key}` is set by Azure or by Fairway", "choose another, for example `team`", path
             )
@@ -182,6 +226,9 @@ def _quota(quota: dict[str, str]) -> dict[str, str]:
                 f'for example requests.{key if extended else "nvidia.com/gpu"}: "{value}"',
                 (key,),
             )
+        if key in ("services.loadbalancers", "services.nodeports"):
+            message = "no job may open anything to the internet: this is 0"
+            raise FieldError(message, "leave it out", (key,))
         if key == "limits.cpu":
             raise FieldError(
                 "pods that set no CPU limit could not start then, and the pod through "
@@ -204,7 +251,7 @@ class SpotPool(Model, defer_build=True):
     Azure takes such nodes away at any time. The pool then asks for new ones.
     """
 
-    max_price: float = Field(gt=0)
+    max_price: SpotPrice
     """Maximum price per node and hour, in US dollars; by default the on-demand price. Azure fixes
     it when it makes the pool."""
 
@@ -236,7 +283,9 @@ class NodePool(HasSystemDisk, Model, defer_build=True):
     stays. It is not verified that AKS starts a node for them from `min: 0`: set `true` to try."""
     labels: Annotated[dict[str, str], AfterValidator(_labels)] = Field(default_factory=dict)
     """Further labels of every node."""
-    taints: tuple[Annotated[str, AfterValidator(_taint)], ...] = ()
+    taints: Annotated[
+        tuple[Annotated[str, AfterValidator(_taint)], ...], AfterValidator(_different)
+    ] = ()
     """Taints of every node, as `key=value:NoSchedule`; pods of jobs tolerate them."""
     proximity_placement_group: PlacementGroupId | None = None
     """The id of an existing proximity placement group for the nodes."""
@@ -260,9 +309,9 @@ class NodePool(HasSystemDisk, Model, defer_build=True):
     @rule
     def _infiniband_stays_in_a_zone(self) -> None:
         rdma = vm_size(self.size).rdma
-        if rdma and self.zones is not None and len(self.zones) > 1:
-            message = f"the InfiniBand of {self.size} does not cross zones"
-            raise FieldError(message, "name one zone", ("zones",))
+        if (rdma or self.proximity_placement_group) and len(self.zones or ()) > 1:
+            what = f"the InfiniBand of {self.size}" if rdma else "a proximity placement group"
+            raise FieldError(f"{what} does not cross zones", "name one zone", ("zones",))
         if self.infiniband and not rdma:
             raise FieldError(f"{self.size} has no InfiniBand", "leave it out", ("infiniband",))
         if len(set(self.zones or ())) < len(self.zones or ()):
@@ -327,6 +376,7 @@ class KubernetesNodes(NodePool, defer_build=True):
         )
 
 
+_MOST_SYSTEM_NODES = 20
 _NEVER_EMPTY = "the cluster's own pods need a node at all times"
 
 
@@ -343,13 +393,20 @@ class SystemPool(HasNodes, Model, defer_build=True):
 
     size: Annotated[str, x64(_SYSTEM_SIZE)] = _SYSTEM_SIZE
     """The VM size of each."""
-    nodes: Annotated[Annotated[int, Field(ge=1, le=20)] | NodeRange, BeforeValidator(_not_none)] = 2
+    nodes: Annotated[
+        Annotated[int, Field(ge=1, le=_MOST_SYSTEM_NODES)] | NodeRange, BeforeValidator(_not_none)
+    ] = 2
     """The number of nodes, or `{min, max}` between which AKS scales them."""
 
     @rule
     def _is_never_empty(self) -> None:
-        if self.node_range.min < 1:
+        nodes = self.node_range
+        if nodes.min < 1:
             raise FieldError(_NEVER_EMPTY, "write `min: 1`, or more", ("nodes", "min"))
+        if nodes.max > _MOST_SYSTEM_NODES:
+            message = f"{nodes.max} nodes are more than {_MOST_SYSTEM_NODES}, and no job runs there"
+            hint = f"write `max: {_MOST_SYSTEM_NODES}`, or less"
+            raise FieldError(message, hint, ("nodes", "max"))
 
 
 class Operators(Model, defer_build=True):
@@ -450,6 +507,32 @@ class Kubernetes(Model, defer_build=True):
     service_range: Annotated[Range, AfterValidator(_services)] = IPv4Network("10.245.0.0/16")
     """The address range of services inside the cluster."""
 
+    @rule
+    def _ranges_are_free(self) -> None:
+        for field in _RANGES:
+            own: IPv4Network = getattr(self, field)
+            path, hint = (field,), _OTHER_RANGE.format(field)
+            require_free(own, "infiniband", "kubernetes", "virtual_network", path=path, hint=hint)
+            if own.is_global:
+                raise FieldError(f"`{own}` is a public range", hint, path)
+        require_apart(
+            self.service_range,
+            self.pod_range,
+            "the pods'",
+            path=("service_range",),
+            hint=_OTHER_RANGE.format("service_range"),
+        )
+
+
+def require_public(allowed: Sequence[IPv4Network | str], path: DataPath) -> None:
+    """Raises FieldError without a public range: the API server would be open to every address."""
+    if not seen_outside(allowed):
+        raise FieldError(
+            "nobody could reach the API server: `allowed` names no public range",
+            "name the ranges that you work from there, or leave `api_server:` out",
+            path,
+        )
+
 
 def check_kubernetes(
     pools: Mapping[str, KubernetesNodes],
@@ -458,16 +541,12 @@ def check_kubernetes(
     network: Network,
     access: Access,
     storage: Storage,
+    filesystems: Mapping[str, FileSystem],
 ) -> None:
     """Raises FieldError if node pools, their cluster and the network do not fit together."""
     for name in pools:
-        if not _POOL_NAME.fullmatch(name) or name == SYSTEM_POOL:
-            raise FieldError(
-                f"`{name}` cannot be the name of a node pool",
-                "1 to 12 lower-case letters and digits, first a letter"
-                + (f"; `{SYSTEM_POOL}` belongs to AKS" if name == SYSTEM_POOL else ""),
-                ("clusters", name),
-            )
+        with at("clusters", name):
+            _pool_name(name)
     if storage.existing:
         raise FieldError(
             "the cluster's manifests are in a container of their own, and Fairway creates "
@@ -475,28 +554,55 @@ def check_kubernetes(
             "leave it out",
             ("storage", "existing"),
         )
-    _check_ranges(spec, network)
+    _check_ranges(spec, network, access, filesystems)
     _check_room(spec, pools)
     _check_network(spec, network, access)
 
 
-def _check_ranges(spec: Kubernetes, network: Network) -> None:
-    for place, each in network.ranges.items():
+def most_nodes(spec: Kubernetes, pools: Mapping[str, NodePool]) -> int:
+    """Returns the largest number of nodes: the system's pool has more while AKS replaces some."""
+    system = spec.system.node_range.max
+    surge = ceil(system * SYSTEM_SURGE / 100)
+    return system + surge + sum(each.node_range.max for each in pools.values())
+
+
+def require_beside(spec: Kubernetes, used: Iterable[tuple[str, IPv4Network]]) -> None:
+    """Raises FieldError if pods or services would have addresses that others use, by whose."""
+    for whose, other in used:
+        for field in _RANGES:
+            hint = _OTHER_RANGE.format(field)
+            require_apart(getattr(spec, field), other, whose, path=(field,), hint=hint)
+
+
+def _check_ranges(
+    spec: Kubernetes, network: Network, access: Access, filesystems: Mapping[str, FileSystem]
+) -> None:
+    ranges = network.ranges
+    for place, each in ranges.items():
         require_free(each, "kubernetes", path=("network", *place))
-    used = [("the network's", each) for each in network.ranges.values()]
-    for field in ("pod_range", "service_range"):
-        own: IPv4Network = getattr(spec, field)
-        path = ("kubernetes", field)
-        hint = f"set `{field}:` to a range that nothing in the network uses"
-        require_free(own, "infiniband", "kubernetes", path=path, hint=hint)
-        for whose, other in used:
-            require_apart(own, other, whose, path=path, hint=hint)
-        used.append(("the pods'", own))
+    used = [("the network's", each) for each in ranges.values()]
+    if isinstance(network.egress, Firewall):
+        used.append(("the firewall's", IPv4Network(network.egress.next_hop)))
+    used += [("a DNS server's", IPv4Network(each)) for each in network.dns.servers]
+    for filesystem in filesystems.values():
+        with suppress(AddressValueError):  # a name, or a kind without a server
+            used.append(("a file server's", IPv4Network(getattr(filesystem, "host", ""))))
+    # One around the network itself is that of a company, and not of an office.
+    offices = [each for each in access.allowed if not any(map(each.overlaps, ranges.values()))]
+    used += [("`access.allowed`'s", each) for each in offices]
+    with at("kubernetes"):
+        require_beside(spec, used)
 
 
 def _check_room(spec: Kubernetes, pools: Mapping[str, KubernetesNodes]) -> None:
     """Raises FieldError if the pods' range is too small: each node takes a part of it."""
-    nodes = spec.system.node_range.max + sum(each.node_range.max for each in pools.values())
+    nodes, most = most_nodes(spec, pools), limit("kubernetes_cluster_nodes")
+    if nodes > most:
+        raise FieldError(
+            f"the pools have {nodes} nodes, and a cluster has {most} at most",
+            "lower `nodes:`, or make several environments",
+            ("clusters",),
+        )
     # Source: Azure documentation, Azure CNI Overlay: a /24 for each node.
     room = 2 ** max(0, 24 - spec.pod_range.prefixlen)
     if nodes > room:
@@ -522,12 +628,7 @@ def _check_network(spec: Kubernetes, network: Network, access: Access) -> None:
     if spec.api_server == "private":
         return
     path = ("kubernetes", "api_server")
-    if not seen_outside(access.allowed):
-        raise FieldError(
-            "nobody could reach the API server: `access.allowed` names no public range",
-            "name the ranges that you work from there, or leave `api_server:` out",
-            path,
-        )
+    require_public(access.allowed, path)
     if not network.has_nat:
         raise FieldError(
             "nodes could not reach the API server: it admits them by the address of the "

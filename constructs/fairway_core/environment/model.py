@@ -15,7 +15,12 @@ from fairway_core.environment.clusters import AnyCluster, MachineCluster
 from fairway_core.environment.defaults import Defaults
 from fairway_core.environment.filesystem_base import EnvironmentParts
 from fairway_core.environment.filesystems import AnyFileSystem, check_filesystems, check_people
-from fairway_core.environment.kubernetes import Kubernetes, KubernetesNodes, check_kubernetes
+from fairway_core.environment.kubernetes import (
+    Kubernetes,
+    KubernetesNodes,
+    check_kubernetes,
+    most_nodes,
+)
 from fairway_core.environment.network import Network
 from fairway_core.environment.services import (
     Budget,
@@ -260,6 +265,7 @@ class Environment(Model):
                 network=network,
                 access=access,
                 storage=self.storage,
+                filesystems=self.filesystems,
             )
         with at("network"):
             require_private(network.address_space, access.allowed)
@@ -384,14 +390,12 @@ class Environment(Model):
         if scheduler := self.scheduler:
             nodes["compute"] += 1 + (scheduler.login.count if scheduler.login else 0)
         if orchestrator := self.orchestrator:
-            ranges = [each.node_range for each in self.node_pools.values()]
-            ranges.append(orchestrator.system.node_range)
-            role = self.network.kubernetes_role
-            # Each pool has one more while AKS replaces nodes.
-            nodes[role] = nodes.get(role, 0) + sum(each.max + 1 for each in ranges)
+            role, taken = self.network.kubernetes_role, most_nodes(orchestrator, self.node_pools)
+            taken += orchestrator.api_server == "private"  # which has an address beside the nodes
+            nodes[role] = nodes.get(role, 0) + taken
         for role, count in nodes.items():
             subnet = self.network.subnet_range(role)
             free = subnet.num_addresses - limit("subnet_reserved_addresses")
             if count > free:
-                message = f"{count} nodes do not fit in the {free} addresses of {subnet}"
+                message = f"the nodes need {count} addresses, and {subnet} has {free}"
                 raise self.network.too_small(message)

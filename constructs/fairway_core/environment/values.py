@@ -96,6 +96,16 @@ FOREIGN_SPOT = dict.fromkeys(
 )
 
 
+def _of_five_decimals(price: float) -> float:
+    if round(price, 5) != price:
+        near = f"{max(price, 0.00001):.5f}"
+        raise FieldError("Azure takes a price with up to five decimals", f"for example {near}")
+    return price
+
+
+SpotPrice = Annotated[float, Field(gt=0), AfterValidator(_of_five_decimals)]
+
+
 def named(items: _Named) -> _Named:
     """Returns the items. Raises FieldError for a key that cannot be part of an Azure name."""
     for name in items:

@@ -12,12 +12,14 @@ def credentials(name: str, group: str, subscription: str = "") -> str:
     """Returns the commands, which need no rights in the cluster except to find it.
 
     >>> credentials("lab-aks", "lab-rg-compute").partition(" && ")[0]
-    'az aks get-credentials --name lab-aks --resource-group lab-rg-compute'
+    'az aks get-credentials --name lab-aks --resource-group lab-rg-compute --overwrite-existing'
     """
     where = f" --subscription {subscription}" if subscription else ""
     # kubectl then signs in like `az`, only to this cluster: `az` names a context after its cluster.
     return (
         f"az aks get-credentials --name {name} --resource-group {group}{where} "
+        # It would ask where a cluster of this name was there before.
+        "--overwrite-existing "
         f"&& kubelogin convert-kubeconfig --context {name} --login azurecli"
     )
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from fairway_agent.kubernetes.manifests import TAINTS
 from fairway_core.findings import UserError
 from fairway_core.kubernetes.documents import Manifest, manifest
-from fairway_core.target import POOL_TAINT
+from fairway_core.target import POOL_TAINT, SYSTEM_TAINT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -18,13 +18,6 @@ if TYPE_CHECKING:
     from fairway_core.target import KubernetesAccess, Target
 
 
-SYSTEM_TAINT = "CriticalAddonsOnly"
-"""The key of the taint of system nodes in an environment, which AKS' own pods tolerate, including
-those of its extension Flux and of Container insights.
-
-Sources: Azure documentation, AKS: system node pools; Azure/AKS, issue 4780; mspnp/aks-baseline,
-pull request 236; the pods of an AKS cluster, ama-logs-rs among them, in microsoft/Docker-Provider
-b7805584, source/plugins/go/input/lib/testdata/pods1.json."""
 ON_SYSTEM = [{"key": SYSTEM_TAINT, "operator": "Exists"}]
 """The tolerations of pods that Fairway installs on system nodes."""
 _SPOT = {"key": "kubernetes.azure.com/scalesetpriority", "value": "spot", "effect": "NoSchedule"}

@@ -19,8 +19,8 @@ from fairway_core.environment.kubernetes import Operators
 from fairway_core.findings import UserError
 from fairway_core.kubernetes import documents, flux, head, health, queues
 from fairway_core.kubernetes.manifests import manifests
-from fairway_core.kubernetes.pools import SYSTEM_TAINT, Volume, of_node
-from fairway_core.target import Target
+from fairway_core.kubernetes.pools import Volume, of_node
+from fairway_core.target import SYSTEM_TAINT, Target
 
 Objects = dict[str, list[dict[str, Any]]]
 

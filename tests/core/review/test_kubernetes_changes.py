@@ -141,6 +141,18 @@ CHANGES: dict[str, tuple[Callable[[], list[Any]], dict[str, int], tuple[str, ...
         {"replaced-system-nodes": 1},
         ("would be replaced, as vm_size changes: jobs go on",),
     ),
+    "the nodes are in another subnet": (
+        lambda: [
+            (
+                CLUSTER,
+                "update",
+                {**CLOSED, "default_node_pool": [{"vnet_subnet_id": "/subnets/compute"}]},
+                {**CLOSED, "default_node_pool": [{"vnet_subnet_id": "/subnets/kubernetes"}]},
+            )
+        ],
+        {"replaced-system-nodes": 1},
+        ("would be replaced, as vnet_subnet_id changes: jobs go on",),
+    ),
     "the API server leaves the internet": (
         lambda: [
             (

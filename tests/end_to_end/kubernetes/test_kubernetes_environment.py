@@ -15,9 +15,9 @@ from fairway_core.environment import Kubernetes
 from fairway_core.kubernetes import flux, node_setup
 from fairway_core.kubernetes.manifests import manifests
 from fairway_core.kubernetes.node_setup import SCRATCH
-from fairway_core.kubernetes.pools import SYSTEM_TAINT, Volume
+from fairway_core.kubernetes.pools import Volume
 from fairway_core.kubernetes.queues import PRIORITIES
-from fairway_core.target import Target
+from fairway_core.target import SYSTEM_TAINT, Target
 from fairway_simulator.kubernetes import KubernetesCluster, NodeSpec, Pool, missing
 from fairway_simulator.kubernetes.cluster import CONTEXT
 

@@ -23,7 +23,7 @@ _RANGES = ("api_server_access_profile", "authorized_ip_ranges")
 # documentation, azurerm_kubernetes_cluster, temporary_name_for_rotation.
 _ROTATED = (
     *("vm_size", "zones", "os_disk_type", "os_disk_size_gb", "os_sku", "max_pods"),
-    "only_critical_addons_enabled",
+    *("only_critical_addons_enabled", "vnet_subnet_id"),
 )
 # Attributes whose change makes AKS recreate the nodes, one after another.
 _VERSIONS = {_CLUSTER: "kubernetes_version", NODE_POOL: "orchestrator_version"}

@@ -75,8 +75,17 @@ _OTHER = "; to use that of KUBECONFIG, take `kubeconfig:` out of the target"
 
 _GET_TO_KNOW = "once, with kubectl and kubelogin (az aks install-cli brings both): "
 
-# Errors that no retry fixes, by patterns in kubectl's message: the fault's ID, and a hint.
+# Errors that no retry fixes, by patterns in a line of kubectl's message: the fault's ID and a hint.
+# The first that is there counts: a program that signs in says why before kubectl says that it
+# failed.
 _LASTING = {
+    r"executable \S+ not found": (
+        "missing-tool",
+        "kubectl signs in with it; kubelogin comes with: az aks install-cli",
+    ),
+    r"az login": ("refused-connection", "az login, and then try: {kubectl}"),
+    # A cluster that was made anew has another authority than the kubeconfig.
+    r"x509:": ("no-context", "is KUBECONFIG right? see: kubectl config view"),
     r"context .* does not exist|no context exists": (
         "no-context",
         "list its contexts: kubectl config get-contexts",
@@ -102,11 +111,17 @@ _NOT_REACHED = re.compile(
     "invalid configuration|[Ee]rror in configuration"
 )
 
-# Nothing listens at an address of this machine, and nothing will start there by itself.
-_REFUSED_HERE = re.compile(r"(?:server|dial tcp) (?:127\.|localhost\b|\[::1\]).* refused")
-_NOT_UP = (
-    "refused-connection",
-    "is the cluster up, or the tunnel to it? is it the right one? try: {kubectl}",
+# Nothing listens at an address of this machine, and nothing will start there by itself, unless it
+# is a tunnel that was there before.
+_REFUSED_HERE = {
+    r"(?:server|dial tcp) (?:127\.|localhost\b|\[::1\]).* refused": (
+        "refused-connection",
+        "is the cluster up, or the tunnel to it? is it the right one? try: {kubectl}",
+    )
+}
+_USUAL = (
+    NO_CONNECTION,
+    "is its pod ready, and the network up, with a way to a private API server? try: {kubectl}",
 )
 
 
@@ -149,10 +164,10 @@ class Exec(Connection):
                     self.reached = True
                     watched.answered()
                     return ended
-                said = last_line(call.said)
-                watched.failed(said)
-                if self._lasting(said) is not None or not watched.pause(reached=self.reached):
-                    raise self._unreachable(said)
+                watched.failed(last_line(call.said))
+                lasts = self._lasting(call.said) is not None
+                if lasts or not watched.pause(reached=self.reached):
+                    raise self._unreachable(call.said)
 
     def interactive(self, words: Sequence[str], *, forward: str = "") -> int:
         """Runs a command as `Connection.interactive` documents."""
@@ -184,7 +199,7 @@ class Exec(Connection):
                 raise self._unreachable(f"no answer within {deadline:g} s") from None
         said = done.stderr.decode(errors="replace")
         if done.returncode and _NOT_REACHED.search(said):
-            raise self._unreachable(last_line(said))
+            raise self._unreachable(said)
         return Ended(done.returncode, done.stdout, said)
 
     def _kubeconfig(self) -> list[str]:
@@ -205,20 +220,32 @@ class Exec(Connection):
             raise UserError.of("open-kubeconfig", message, hint)
         return [f"--kubeconfig={file}"]
 
-    def _lasting(self, said: str) -> tuple[str, str] | None:
-        if not self.reached and _REFUSED_HERE.search(said):
-            return _NOT_UP  # a tunnel that was there may come back
-        return next((each for text, each in _LASTING.items() if re.search(text, said)), None)
+    def _lasting(self, said: str) -> tuple[str, tuple[str, str]] | None:
+        """Returns the line of an error that no retry fixes, with its ID and hint."""
+        patterns = _LASTING if self.reached else _REFUSED_HERE | _LASTING
+        lines = [each.strip() for each in said.splitlines()]
+        return next(
+            (
+                (line, patterns[text])
+                for text in patterns
+                for line in lines
+                if re.search(text, line)
+            ),
+            None,
+        )
 
     def _unreachable(self, said: str) -> UserError:
-        usual = (NO_CONNECTION, "is its pod ready, and the network up? try: {kubectl}")
-        id_, hint = self._lasting(said) or usual
-        message = f"{self.name} cannot be reached: {said or 'the connection broke'}"
-        known = credentials_of(self.access.cluster or "") if id_ == "no-context" else ""
-        line = shlex.join(["kubectl", *self.kubectl("get", "pods")[1:]])
-        hint = f"{_GET_TO_KNOW}{known}" if known else hint.format(kubectl=line, target=self.target)
+        line, (id_, hint) = self._lasting(said) or (last_line(said), _USUAL)
+        message = f"{self.name} cannot be reached: {line or 'the connection broke'}"
+        known = credentials_of(self.access.cluster or "")
+        kubectl = shlex.join(["kubectl", *self.kubectl("get", "pods")[1:]])
+        hint = hint.format(kubectl=kubectl, target=self.target)
+        if known and id_ == "no-context":
+            hint = f"{_GET_TO_KNOW}{known}"
+        elif known and "no such host" in line:
+            hint += f"\nif the cluster was made anew: {known}"
         kind = TargetUnavailable if id_ == NO_CONNECTION else UserError
-        return kind.of(id_, message, hint, exit_code=5)
+        return kind.of(id_, message, hint, exit_code=4 if id_ == "missing-tool" else 5)
 
 
 class _Call:
