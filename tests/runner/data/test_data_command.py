@@ -160,6 +160,7 @@ def test_data_ls_lists_folders_with_the_size_and_number_of_their_blobs(
         f"{prefix}/empty": (0, 1),
         f"{prefix}/large": (3 * BLOCK + 5, 1),
     }
+    assert "1 blob " in here("data", "ls", f"sim:datasets/{prefix}")[1]
     assert here("data", "ls", "sim")[1] == "datasets\noutputs\n"
 
 
