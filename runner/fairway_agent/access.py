@@ -21,6 +21,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, TypeVar
 
 from fairway_agent import job_facts
+from fairway_agent.outputs import draft_of
 from fairway_agent.records import Fields, Unfit
 from fairway_boot import files
 from fairway_boot import http as azure
@@ -153,7 +154,7 @@ def stage(entry: Staged, folder: Path) -> int:
             message = f"there is nothing at {entry.container}:{entry.path} to be staged"
             hint = "is its name right? list the container: fairway data ls TARGET:CONTAINER"
             raise Fault("no-input", message, hint, 2)
-        blobs = _without_folders(blobs)
+        blobs = without_folders(blobs)
         index = files.read_json(folder / _INDEX)
         for path in set(index) - {blob.path for blob in blobs}:
             (folder / path).unlink(missing_ok=True)
@@ -166,15 +167,15 @@ def stage(entry: Staged, folder: Path) -> int:
     return len(missing)
 
 
-def _without_folders(blobs: list[Blob]) -> list[Blob]:
+def without_folders(blobs: list[Blob]) -> list[Blob]:
     """Returns the blobs without the empty ones that have others below them: blobfuse2 makes them of
     folders. Raises Fault for one that has others below it and is not empty."""
-    inside = {str(folder): b.name for b in blobs for folder in PurePosixPath(b.path).parents}
+    inside = {str(folder): b.name for b in blobs for folder in PurePosixPath(b.name).parents}
     for blob in blobs:
-        if blob.size and blob.path in inside:
-            both = f"{blob.name} and {inside[blob.path]}"
+        if blob.size and blob.name in inside:
+            both = f"{blob.name} and {inside[blob.name]}"
             raise Fault("bad-input", f"the blobs {both} cannot both be files here", _RENAME, 2)
-    return [blob for blob in blobs if blob.path not in inside]
+    return [blob for blob in blobs if blob.name not in inside]
 
 
 _RENAME = "rename it in storage, or stage another path"
@@ -243,7 +244,7 @@ def _copy(entry: Staged, blob: Blob, folder: Path) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     if target.is_dir():
         shutil.rmtree(target)  # left by an earlier version of the blobs
-    part = target.with_name(f".{target.name}.part")
+    part = draft_of(target, ".part")
     part.unlink(missing_ok=True)
     url = f"{entry.account}/{entry.container}/{urllib.parse.quote(blob.name)}"
     try:

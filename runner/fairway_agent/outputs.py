@@ -156,8 +156,12 @@ _LONGEST_NAME = 240  # bytes: file systems allow 255, and a name that is taken i
 
 
 def draft_of(file: Path, ending: str) -> Path:
-    """Returns the path beside a file of any name for its content until that is complete."""
-    return file.with_name(f".{_shortened(file.name)}{ending}")
+    """Returns the path beside a file for its content until that is complete; no other file that is
+    copied there has that name."""
+    import hashlib  # as above
+
+    digest = hashlib.sha256(os.fsencode(file.name)).hexdigest()[:32]
+    return file.with_name(f".fairway-{digest}{ending}")
 
 
 def lay_out(tasks: Path, to: Path) -> None:

@@ -40,6 +40,9 @@ def ended(program: Callable[[], object]) -> None:
         # Typer and rich exit with 1 if the output's reader is gone.
         if any(isinstance(each, BrokenPipeError) for each in _behind(end)):
             _end_unread(end)
+        # And where Ctrl-C is the answer to a question.
+        if end.code == 1 and any(isinstance(each, KeyboardInterrupt) for each in _behind(end)):
+            _end(130)
         raise
     except OSError as error:
         if any(map(_is_usage, _behind(error))):

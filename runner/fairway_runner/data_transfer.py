@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import fcntl
 import hashlib
 import os
 import re
@@ -14,7 +15,9 @@ from pathlib import Path, PurePosixPath
 from threading import BoundedSemaphore, Lock
 from typing import TYPE_CHECKING, TypeVar
 
+from fairway_agent.access import Blob, below, without_folders
 from fairway_agent.outputs import draft_of
+from fairway_boot.files import Fault
 from fairway_core.findings import Finding, Severity, UserError
 from fairway_runner.jobs.project_files import left_out, walk
 from fairway_runner.quantities import few
@@ -132,6 +135,9 @@ class Upload:
         if source.is_file() and at.path and not at.path.endswith("/"):
             self._names = {at.path: source}
         for name, file in self._names.items():
+            if str(PurePosixPath(name)) != name:
+                message = f"`{name}` is not a path in a storage account"
+                raise UserError.of("bad-place", message, "leave `//` and `/./` out of it")
             if odd := _ODD.search(name):
                 message = f"{file}: storage takes no name with U+{ord(odd[0]):04X}"
                 hint = "it takes UTF-8 without control characters and `\\`: rename the file"
@@ -243,24 +249,15 @@ class Download:
     def __init__(self, at: BlobPath, folder: Path, storage: Storage, *, force: bool) -> None:
         self._at = at
         self._storage = storage
-        self._files: dict[Path, BlobProperties] = {}
-        for blob in storage.blobs(at.container, at.path):
-            name = str(blob.name)
-            if name == at.path and not name.endswith("/"):
-                self._files[folder / PurePosixPath(name).name] = blob
-            elif not at.path or at.path.endswith("/") or name.startswith(f"{at.path}/"):
-                rest = name[len(at.path) :]
-                rest = rest if at.path.endswith("/") else rest.removeprefix("/")
-                inside = PurePosixPath(rest)
-                if inside.is_absolute() or ".." in inside.parts or str(inside) != rest:
-                    message = f"the blob `{name}` cannot be a file here"
-                    hint = "rename it in storage, or copy another path"
-                    raise UserError.of("bad-blob-name", message, hint)
-                self._files[folder / inside] = blob
+        self._files = {folder / path: blob for path, blob in _blobs_at(at, storage).items()}
         if not self._files:
             hint = f"look at what is there: fairway data ls {at.target.name}"
             raise UserError.of("no-blobs", f"there is nothing at {at}", hint)
         self._new = {file: blob for file, blob in self._files.items() if not _is_same(file, blob)}
+        if wrong := [*dict.fromkeys(str(each) for file in self._new for each in _in_the_way(file))]:
+            message = f"a folder in place of a file, or the reverse: {few(wrong)}"
+            hint = "move what is there, or choose another folder"
+            raise UserError.of("existing-files", message, hint, exit_code=3)
         taken = [str(file) for file in self._new if os.path.lexists(file)]
         if taken and not force:
             hint = "choose another folder, or replace them with --force"
@@ -288,40 +285,83 @@ class Download:
     def _take(self, file: Path, blob: BlobProperties, report: Report) -> None:
         part = draft_of(file, ".part")
         blocks = part.with_name(part.name + ".blocks")
-        self._take_blocks(blob, part, _Journal(blocks, str(blob.etag)), report)
-        known = blob.content_settings.content_md5
-        if known is not None and bytes(known) != digest_of(part):
-            part.unlink()
+        with _alone(part, file) as descriptor:
+            if os.fstat(descriptor).st_size != blob.size:
+                blocks.unlink(missing_ok=True)  # of a partial file that is gone
+            self._take_blocks(blob, descriptor, _Journal(blocks, str(blob.etag)), report)
             blocks.unlink(missing_ok=True)
-            message = f"{blob.name} arrived damaged: its digest does not match"
-            raise UserError.of("bad-digest", message, "try again", exit_code=5)
-        part.replace(file)
-        blocks.unlink(missing_ok=True)
+            known = blob.content_settings.content_md5
+            if known is not None and bytes(known) != digest_of(part):
+                part.unlink()
+                message = f"{blob.name} arrived damaged: its digest does not match"
+                raise UserError.of("bad-digest", message, "try again", exit_code=5)
+            part.replace(file)
 
     def _take_blocks(
-        self, blob: BlobProperties, part: Path, journal: _Journal, report: Report
+        self, blob: BlobProperties, descriptor: int, journal: _Journal, report: Report
     ) -> None:
         size, length = int(blob.size), block_size(int(blob.size))
         container = self._at.container
-        descriptor = os.open(part, os.O_RDWR | os.O_CREAT, 0o666)
+        os.ftruncate(descriptor, size)
+        with blocks_at_once() as start:
+            for first in range(0, size, length):
+                count = min(length, size - first)
+                if journal.has(first):
+                    report(count)
+                    continue
+
+                def take(first: int = first, count: int = count) -> None:
+                    data = self._storage.read(container, str(blob.name), first, count)
+                    os.pwrite(descriptor, data, first)
+                    journal.add(first, keep=size > BLOCK)
+                    report(count)
+
+                start(take)
+
+
+def _blobs_at(at: BlobPath, storage: Storage) -> dict[str, BlobProperties]:
+    """Returns the blobs at a path by their paths below it, without those that stand for folders.
+    Raises UserError for names that no file here can have."""
+    found: dict[str, BlobProperties] = {}
+    listed = []
+    try:
+        for blob in storage.blobs(at.container, at.path):
+            name = str(blob.name)
+            if (path := below(name, at.path)) is None:
+                continue
+            if name != at.path and (at.name_of(path) != name or str(PurePosixPath(path)) != path):
+                raise Fault("bad-input", f"the blob {name} cannot be a file here")
+            found[name] = blob
+            listed.append(Blob(name, path, int(blob.size), "", ""))
+        return {each.path: found[each.name] for each in without_folders(listed)}
+    except Fault as fault:
+        hint = "rename it in storage, or copy another path"
+        raise UserError.of("bad-blob-name", str(fault), hint) from None
+
+
+def _in_the_way(file: Path) -> list[Path]:
+    """Returns the folder that is in place of a file, and files in place of its folders."""
+    files = [each for each in file.parents if os.path.lexists(each) and not each.is_dir()]
+    return [file, *files] if file.is_dir() else files
+
+
+@contextmanager
+def _alone(part: Path, file: Path) -> Iterator[int]:
+    """Opens the partial file of a file, which is created if missing. Raises UserError while another
+    command has it."""
+    descriptor = os.open(part, os.O_RDWR | os.O_CREAT, 0o666)
+    try:
         try:
-            os.ftruncate(descriptor, size)
-            with blocks_at_once() as start:
-                for first in range(0, size, length):
-                    count = min(length, size - first)
-                    if journal.has(first):
-                        report(count)
-                        continue
-
-                    def take(first: int = first, count: int = count) -> None:
-                        data = self._storage.read(container, str(blob.name), first, count)
-                        os.pwrite(descriptor, data, first)
-                        journal.add(first, keep=size > BLOCK)
-                        report(count)
-
-                    start(take)
-        finally:
-            os.close(descriptor)
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if not os.path.samestat(os.fstat(descriptor), part.stat()):
+                raise FileNotFoundError
+        except (BlockingIOError, FileNotFoundError):  # it may have been completed meanwhile
+            message = f"another command copies to {file}"
+            hint = "once that has ended, repeat this one"
+            raise UserError.of("copying", message, hint, exit_code=3) from None
+        yield descriptor
+    finally:
+        os.close(descriptor)
 
 
 class _Journal:

@@ -15,7 +15,7 @@ import tarfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from fairway_agent.records import Fields, Unfit
@@ -43,11 +43,12 @@ class Beside:
     program: Sequence[str]
 
     def ask(self, words: Sequence[str], data: bytes = b"") -> str:
-        """Runs a command in the session and returns its output, or raises its last error."""
+        """Runs a command in the session and returns its output, or raises its last errors."""
         done = self.run_here(self.command(words), data)
         if done.returncode:
-            said = done.stderr.decode(errors="replace").strip().splitlines()
-            why = said[-1].strip() if said else f"exit code {done.returncode}"
+            # Tar says what it did not do, and then that there was something.
+            said = done.stderr.decode(errors="replace").strip().splitlines()[-3:]
+            why = "; ".join(map(str.strip, said)) or f"exit code {done.returncode}"
             message = f"a command in {self.run.id} failed: {printable(why)}"
             hint = f"see its state: fairway show {self.run.id}"
             raise SessionFailed.of("session-failed", message, hint, exit_code=5)
@@ -79,8 +80,8 @@ _KNOWN = ".sent.json"
 _LOCK = ".sent.lock"
 _UNUSED = ["env", "-u", "FAIRWAY_PID"]  # the variable would make this count as use of the session
 # Follows links, skips empty folders and owners. Deletes named files there that no longer exist
-# here.
-_RSYNC = ["rsync", "-LEtzs", "--files-from=-", "--from0", "--delete-missing-args"]
+# here, and folders that are files now.
+_RSYNC = ["rsync", "-LEtzs", "--files-from=-", "--from0", "--delete-missing-args", "--force"]
 _VANISHED = 24  # a file vanished during the transfer; the next scan notices that
 
 Stamp = tuple[int, int, bool]
@@ -96,6 +97,17 @@ class Changes:
 
     def __bool__(self) -> bool:
         return bool(self.written or self.removed)
+
+    @property
+    def cleared(self) -> set[str]:
+        """Removed files, or the folder of them that is a file now."""
+        written = {*self.written}
+
+        def top(path: str) -> str:
+            folders = map(str, PurePosixPath(path).parents)
+            return next((each for each in folders if each in written), path)
+
+        return {*map(top, self.removed)}
 
 
 @dataclass(frozen=True)
@@ -169,13 +181,13 @@ class Sync:
         if not changes:
             return changes
         if not (self.has_rsync and self._sent_by_rsync(changes)):
-            self.has_rsync = False
             shell = [*_UNUSED, "sh", "-c"]
             if changes.removed:
-                names = b"".join(os.fsencode(path) + b"\0" for path in changes.removed)
-                self.beside.ask([*shell, 'cd "$1" && xargs -0 rm -f --', "sh", self.there], names)
+                names = b"".join(os.fsencode(path) + b"\0" for path in changes.cleared)
+                self.beside.ask([*shell, 'cd "$1" && xargs -0 rm -rf --', "sh", self.there], names)
             unpack = [*shell, UNPACK, "sh", self.there]
             self.beside.ask(unpack, _packed(self.known.folder, changes.written))
+            self.has_rsync = False  # as tar has done what it did not
         self.known = replace(self.known, files=now)
         self.known.write(self.beside.run)
         return changes
@@ -185,7 +197,7 @@ class Sync:
             return False
         # rsync wants a host name, which it adds to the command: `env` then runs the rest.
         through = shlex.join(self.beside.command(_UNUSED))
-        names = b"".join(os.fsencode(path) + b"\0" for path in (*changes.written, *changes.removed))
+        names = b"".join(os.fsencode(path) + b"\0" for path in {*changes.written, *changes.cleared})
         words = [*_RSYNC, "-e", through, "--", f"{self.known.folder}/", f"env:{self.there}/"]
         return self.beside.run_here(words, names).returncode in (0, _VANISHED)
 

@@ -283,8 +283,7 @@ def test_output_drafts_of_long_names_differ_and_can_be_written(tmp_path: Path) -
     names = [f"{'ü' * 126}{end}" for end in "ab"]  # 253 bytes
     for name in names:
         draft_of(tmp_path / name, ".part.blocks").write_text(name)
-    assert {each.read_text() for each in tmp_path.glob(".ü*.part.blocks")} == {*names}
-    assert draft_of(tmp_path / "a", ".part") == tmp_path / ".a.part"
+    assert {each.read_text() for each in tmp_path.glob(".*.part.blocks")} == {*names}
 
 
 def test_outputs_that_are_pipes_or_broken_links_are_removed(tmp_path: Path) -> None:

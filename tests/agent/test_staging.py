@@ -46,8 +46,15 @@ def test_ssh_staging_copies_a_folder_and_later_only_what_changed(
 ) -> None:
     """All pages of the listing, without the neighbour whose name begins alike."""
     kept = {f"words/{n}/part ü{n}": bytes([n]) * n * 1000 for n in range(5)}
-    cloud.blobs = {**kept, "words2/x": b"no", "words/empty": b"", "words/marker/": b""}
-    assert access.stage(entry(cloud, "words/"), tmp_path / "in") == 6
+    kept |= {"words/x": b"x" * 1000, "words/.x.part": b"its name is that of no partial copy"}
+    cloud.blobs = {
+        **kept,
+        "words2/x": b"no",
+        "words": b"",
+        "words/empty": b"",
+        "words/marker/": b"",
+    }
+    assert access.stage(entry(cloud, "words/"), tmp_path / "in") == 8
     found = files(tmp_path / "in")
     assert found == {n.removeprefix("words/"): d for n, d in (kept | {"words/empty": b""}).items()}
     cloud.blobs = {"d/a": b"a", "d/b": b"b", "d/c": b"c"}

@@ -1,11 +1,13 @@
 """The entire program: its list of commands, its exit codes in unusual cases, and its imports."""
 
+import io
 import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from endings import ends
 from programs import finished
 from running import RunFairway
 from typer.testing import CliRunner
@@ -216,6 +218,30 @@ def test_ctrl_c_outside_a_command_exits_with_130_and_no_traceback(
     code, out, errors = ended([*PROGRAM, *words], tmp_path, PYTHONPATH=str(path))
     assert (code, errors) == (130, "")
     assert module == "sitecustomize" or out == ""
+
+
+def test_ssh_to_several_nodes_suggests_the_given_command(
+    here: RunFairway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ("ssh", "box", "a", "b", "--", "echo", "a b")
+    monkeypatch.setattr("sys.argv", ["fairway", *words])
+    ends(here(*words), 2, "fairway ssh box a -- echo 'a b'\n")
+
+
+def test_ctrl_c_at_a_question_exits_with_130(
+    here: RunFairway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Interrupted(io.StringIO):
+        """A terminal at which Ctrl-C is typed."""
+
+        isatty = staticmethod(lambda: True)
+
+        def readline(self, _: int = -1) -> str:
+            """Raises what Python does."""
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("sys.stdin", Interrupted())
+    assert here("init", "lab")[0] == 130
 
 
 def test_home_directory_missing_or_invalid_is_not_needed(

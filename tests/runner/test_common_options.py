@@ -156,7 +156,8 @@ TYPED = [
     *((f"{name} sp", "spot") for name in ("targets prepare", "pool resize", "dev start", "dev")),
     *((f"{name} -t sp", "spot") for name in ("submit job.yaml", "list", "schedule list")),
     *((f"{name} tr", "train-a") for name in ("show", "logs", "wait", "cancel", "best", "compare")),
-    *((f"{name} tr", "train-a") for name in ("dev stop", "clean", "submit --resume", "exec")),
+    *((f"{name} tr", "train-a") for name in ("clean", "submit --resume", "exec")),
+    ("dev stop ", "dev-a"),
     ("best train-a -m ", "loss"),
     ("best train-a --metric l", "loss"),
     ("report train-a --throughput ", "loss"),
@@ -186,6 +187,7 @@ def test_completion_offers_names_to_the_shell(
     _pool(folder)
     run = make_run("train-a", metrics={"loss": "loss=(.*)"}, tags=["wide"])
     (run.folder / "job.yaml").write_text(job)
+    make_run("dev-a")
     monkeypatch.chdir(here)
     environment = {"_FAIRWAY_COMPLETE": "complete_bash", "COMP_WORDS": f"fairway {typed}"}
     environment["COMP_CWORD"] = str(len(typed.split(" ")))

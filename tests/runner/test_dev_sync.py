@@ -108,7 +108,7 @@ def test_dev_sync_sends_again_after_a_failure(make_run: MakeRun, code: Path, nod
         with pytest.raises(SessionFailed, match="a command in dev-a failed: no connection"):
             sync.send()
     sync.beside = There(run, ["fairway"])
-    assert list(sync.send().written) == ["b.py"]
+    assert (list(sync.send().written), sync.has_rsync) == (["b.py"], True)
     assert (node / "b.py").read_text() == "b"
 
 
@@ -141,6 +141,27 @@ def test_dev_sync_replaces_a_link_on_the_node_instead_of_following_it(
     assert sync_of(make_run("dev-a"), Known(code, (), {}), node).send()
     assert list(outside.iterdir()) == []
     assert (node / "pkg" / "b.py").read_text() == "b"
+
+
+def test_dev_sync_replaces_a_folder_by_a_file_and_the_reverse(
+    make_run: MakeRun, code: Path, node: Path, *, has_rsync: bool
+) -> None:
+    """A program there has added files to the folder, as Python does."""
+    for folder in (code, node):
+        (folder / "pkg").mkdir()
+        (folder / "pkg" / "b.py").write_text("b")
+    (node / "pkg" / "__pycache__").mkdir()
+    (node / "pkg" / "__pycache__" / "b.pyc").touch()
+    sync = sync_of(make_run("dev-a"), Known.of(code, []), node, has_rsync=has_rsync)
+    (code / "pkg" / "b.py").unlink()
+    (code / "pkg").rmdir()
+    (code / "pkg").write_text("a file")
+    (code / "a.py").unlink()
+    (code / "a.py").mkdir()
+    (code / "a.py" / "c").write_text("c")
+    assert sync.send()
+    assert ((node / "pkg").read_text(), (node / "a.py" / "c").read_text()) == ("a file", "c")
+    assert (sync.has_rsync, bool(sync.send())) == (has_rsync, False)
 
 
 def test_dev_sync_names_an_unreadable_file(
@@ -279,10 +300,10 @@ def test_dev_sync_with_a_damaged_record_of_sent_files_is_refused(
         Known.read(run)
 
 
-def test_dev_sync_command_failure_reports_the_last_error_line(make_run: MakeRun) -> None:
-    said = "import sys; sys.stderr.write('first\\nno \\x1b[2Jpython3\\n'); sys.exit(3)"
+def test_dev_sync_command_failure_reports_the_last_errors(make_run: MakeRun) -> None:
+    said = "import sys; sys.stderr.write('0\\nfirst\\nno \\x1b[2Jpython3\\nend\\n'); sys.exit(3)"
     beside = Beside(make_run("dev-a"), [sys.executable, "-c", said])
-    with pytest.raises(SessionFailed, match="a command in dev-a failed: no ") as caught:
+    with pytest.raises(SessionFailed, match="a command in dev-a failed: first; no ") as caught:
         beside.ask(["true"])
     assert "\x1b" not in str(caught.value)
     assert caught.value.exit_code == 5

@@ -96,6 +96,8 @@ def test_init_takes_names_regions_and_the_users_own_key(
     assert _init("--name", "vision", "--location", "swedencentral").exit_code == 0
     environment = load_environment(Path("environments/vision.yaml"))
     assert (environment.name, environment.location) == ("vision", "swedencentral")
+    assert _init("words", "--name", "true").exit_code == 0
+    assert load_environment(Path("words/environments/true.yaml")).name == "true"
     monkeypatch.setenv("ARM_ENVIRONMENT", "usgovernment")  # its regions are not in the catalogue
     assert _init("gov", "--location", "usgovexample").exit_code == 0
     assert _init("none").exit_code == 0
@@ -315,11 +317,11 @@ def test_init_prompts_on_a_terminal(home: Path) -> None:
     ours, theirs = pty.openpty()
     with subprocess.Popen(command, stdin=theirs, stdout=subprocess.PIPE) as process:
         os.close(theirs)
-        os.write(ours, b"\nbatch\n\n2\n\n")
+        os.write(ours, b"\xff\n\nbatch\n\n2\n\n")
         printed, _ = process.communicate(timeout=300)
     os.close(ours)
     assert process.returncode == 0
-    assert b"Azure region [southcentralus]: " in printed
+    assert printed.count(b"Azure region [southcentralus]: ") == 2
     (cluster,) = load_environment(Path("lab/environments/lab.yaml")).clusters.values()
     assert (cluster.engine, cluster.node_range.max) == ("batch", 2)
 

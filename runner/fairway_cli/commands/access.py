@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 import threading
 from dataclasses import replace
@@ -39,7 +40,7 @@ def ssh(
     wanted = sys.argv[sys.argv.index("--") + 1 :] if "--" in sys.argv else []
     nodes = words[: len(words) - len(wanted)]
     if len(nodes) > 1:
-        hint = f"fairway ssh {target} {nodes[0]} -- {' '.join(nodes[1:])}"
+        hint = f"fairway ssh {target} {nodes[0]} -- {shlex.join(wanted or nodes[1:])}"
         raise UserError.of("many-nodes", f"a shell opens on one node, not on {len(nodes)}", hint)
     node = nodes[0] if nodes else None
     raise Exit(arguments.engine_of(target).shell(node, wanted))
@@ -81,6 +82,9 @@ def exec_(
     """
     from fairway_runner.runs.store import enter
 
+    if not words[0]:
+        message = "the name of the program to run is empty"
+        raise UserError.of("no-program", message, f"name one: fairway exec {run} -- bash")
     found = arguments.run_store().find(run, going=True)
     raise Exit(enter(found, words, task=task, node=node, rank=rank))
 
@@ -244,7 +248,7 @@ def stop(
         Argument(
             metavar="[RUN]",
             help="The session; by default the only one.",
-            autocompletion=arguments.complete_runs,
+            autocompletion=arguments.complete_sessions,
         ),
     ] = None,
     json_: arguments.JsonOption = False,

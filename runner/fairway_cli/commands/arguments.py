@@ -91,8 +91,18 @@ def complete_runs() -> list[str]:
     """Returns the ids of this project's runs, the newest first; without all that reading them
     imports."""
     with os.scandir(find_project()[0] / ".fairway" / "runs") as entries:
-        found = [(each.stat().st_mtime, each.name) for each in entries if each.name[0] != "."]
-    return [name for _, name in sorted(found, reverse=True)]
+        found = [(each.stat().st_mtime, each.name) for each in entries if each.is_dir()]
+    # Their names are ASCII: what else is there is no run.
+    return [name for _, name in sorted(found, reverse=True) if name[0] != "." and name.isascii()]
+
+
+@_completing
+def complete_sessions() -> list[str]:
+    """Returns the ids of sessions, the newest first; those of runs all begin with their job's
+    name."""
+    from fairway_runner.runs.records import SESSION
+
+    return complete_runs(f"{SESSION}-")
 
 
 @_completing

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,7 +11,7 @@ from typer import Argument, Exit, Option, Typer
 
 from fairway_cli.commands import arguments
 from fairway_cli.ending import warn
-from fairway_core.findings import counted
+from fairway_core.findings import UserError, counted
 from fairway_runner.quantities import size
 
 if TYPE_CHECKING:
@@ -88,8 +89,11 @@ def stage(
     from fairway_runner.targets.lookup import find_target
 
     job = staging_job(find_target(target), source, destination)
-    with TemporaryDirectory() as nothing:
-        run = submit(job, target, folder=nothing)
+    try:
+        with TemporaryDirectory() as nothing:
+            run = submit(job, target, folder=nothing)
+    except UserError as error:  # without the line of a file that nobody has
+        raise error.with_findings(replace(each, location=None) for each in error.findings) from None
     if not watch:
         print_started(run, json_=json_, quiet=quiet)
         return

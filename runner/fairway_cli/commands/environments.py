@@ -55,6 +55,8 @@ def ask_for_the_rest(given: Mapping[str, Any]) -> dict[str, Any]:
             except UserError as error:
                 for finding in error.findings:
                     typer.echo(f"  {finding.message}: {finding.hint}", err=True)
+            except UnicodeEncodeError:
+                typer.echo("  this is not UTF-8: type it again", err=True)
     return found
 
 

@@ -207,7 +207,8 @@ def clean(
         facts = {"runs": removed.runs, "snapshots": removed.snapshots, "bytes": removed.size}
         print(json.dumps(facts, indent=1))
     else:
-        copies = f"{removed.snapshots:,} unused copies of code"
+        unused = "unused copy" if removed.snapshots == 1 else "unused copies"
+        copies = f"{removed.snapshots:,} {unused} of code"
         print(f"removed {counted(len(removed.runs), 'run')}, {copies}, {size(removed.size)}")
     if removed.kept:
         raise UserError(removed.kept)

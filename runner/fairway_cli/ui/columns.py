@@ -12,7 +12,7 @@ import unicodedata
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TextIO
 
-from fairway_core.findings import printable
+from fairway_core.findings import counted, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -128,7 +128,7 @@ def print_entries(entries: Sequence[Entry]) -> None:
         (
             entry.name,
             size(entry.size),
-            f"{entry.blobs:,} blobs" if entry.is_folder else "",
+            counted(entry.blobs, "blob") if entry.is_folder else "",
             f"{entry.modified:%Y-%m-%d %H:%M}" if entry.modified else "",
         )
         for entry in entries

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 _DETACHED = 130
 _PAUSE = 1.0  # seconds between two scans of the code
+_LONG_PAUSE = 10.0  # seconds before all changes that could not be copied are sent again
 _SHORT_PAUSE = 0.2  # seconds between two polls of a session that is starting
 
 
@@ -135,7 +136,7 @@ def _keep_in_step(run: Run, absence: Absence, sync: Sync | None) -> None:
                 told = str(error)
         # Scanning many files takes at most a tenth of the time; copying them may take longer.
         looked = 0.0 if sync is None else sync.took
-        time.sleep(max(_PAUSE, run.engine.pause, 9 * looked))
+        time.sleep(max(_LONG_PAUSE if told else _PAUSE, run.engine.pause, 9 * looked))
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import random
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -35,7 +36,8 @@ T = TypeVar("T")
 _FIRST_WAIT, _LONGEST_WAIT = 0.1, 10.0  # seconds
 _BUSY = frozenset({408, 429, 500, 502, 503, 504})
 _SKEW = 600  # seconds; Azure refuses requests whose timestamp differs by more
-_UNKNOWN_NAME = 20.0  # seconds during which an unresolvable host name is retried
+_UNKNOWN_NAME = 20.0  # seconds during which a host that is unknown, or not meant, is retried
+_NOT_THERE = (socket.gaierror, ssl.SSLError, ssl.SSLCertVerificationError)
 SOON = 30.0
 """Seconds for which read-only commands retry an unavailable service."""
 
@@ -149,7 +151,7 @@ class Calls(Patient):
                     if dated:  # retry once, dated by the service's clock
                         self.skew = _skew(error)
                         continue
-                is_unknown = self.clock() > asked_until and _failed_by(error, socket.gaierror)
+                is_unknown = self.clock() > asked_until and _failed_by(error, *_NOT_THERE)
                 if is_unknown or not _is_transient(error):
                     raise self._refused(what, error) from None
                 if self.is_here and _failed_by(error, ConnectionRefusedError):
@@ -236,14 +238,14 @@ def _is_transient(error: AzureError) -> bool:
     return isinstance(error, lost)
 
 
-def _failed_by(error: AzureError, kind: type[OSError]) -> bool:
-    """Returns True if such a socket error kept a request from being sent: requests and urllib3 each
-    wrap it once more, as `args`, `reason` or the cause."""
+def _failed_by(error: AzureError, *kinds: type[OSError]) -> bool:
+    """Returns True if an error of just these kinds kept a request from being sent: requests and
+    urllib3 each wrap it once more, as `args`, `reason` or the cause."""
     seen: list[BaseException] = []
     waiting: list[object] = [error] if isinstance(error, ServiceRequestError) else []
     while waiting:
         each = waiting.pop()
-        if isinstance(each, kind):
+        if type(each) in kinds:
             return True
         if isinstance(each, BaseException) and each not in seen:
             seen.append(each)

@@ -199,6 +199,8 @@ class Settings:
         keys, email = self.ssh_keys or (NOBODYS_KEY,), self.answers.email
         return {
             "NAME": self.name,
+            # YAML takes the plain words for something else.
+            "NAME_TEXT": f'"{self.name}"' if self.name in ("true", "false", "null") else self.name,
             "LOCATION": self.answers.location,
             "ZONE": "none" if self.answers.location in regions_without_zones() else "1",
             # Plain if possible, otherwise quoted: an address may start like a YAML alias.

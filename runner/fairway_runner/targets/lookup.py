@@ -53,6 +53,13 @@ def _leads_here(target: Target, host: str, user: str) -> bool:
 
 def _as_ssh_has_it(host: str, user: str) -> tuple[str, str]:
     """Returns host and user from ssh's configuration, in which any name may stand for any host."""
+    facts = dict(_ssh_settings(host, user))  # without ssh nothing can start there
+    return facts.get("hostname", host), facts.get("user", user)
+
+
+def _ssh_settings(host: str, user: str) -> list[tuple[str, str]]:
+    """Returns ssh's settings for a host, some of which may have several values; none without
+    ssh."""
     import subprocess
 
     config = os.environ.get("FAIRWAY_SSH_CONFIG", "")
@@ -67,9 +74,12 @@ def _as_ssh_has_it(host: str, user: str) -> tuple[str, str]:
             timeout=_PATIENCE,
         ).stdout
     except (OSError, subprocess.TimeoutExpired):
-        return host, user  # without ssh nothing can start there
-    facts = dict(line.split(" ", 1) for line in told.splitlines() if " " in line)
-    return facts.get("hostname", host), facts.get("user", user)
+        return []
+    lines = (line.partition(" ") for line in told.splitlines())
+    one_path = ("identityfile", "certificatefile")  # printed without the quotes that a space needs
+    return [
+        (name, f'"{value}"' if name in one_path else value) for name, _, value in lines if value
+    ]
 
 
 def _is_own_account(user: str) -> bool:
@@ -249,4 +259,10 @@ def host_block(target: Target) -> str:
         raise UserError.of("bad-name", message, "give it a name of letters, digits and dashes")
     facts = {"HostName": access.host, **({"User": access.user} if access.user else {})}
     facts |= {**bastion.settings(target.reach, access.host), "ServerAliveInterval": "15"}
-    return "\n".join([f"Host {target.name}", *(f"    {key} {facts[key]}" for key in facts)])
+    # ssh does not look for a block of the HostName: what that says is repeated here.
+    usual = {("host", access.host), *_ssh_settings("fairway.invalid", access.user)}
+    own = [each for each in _ssh_settings(access.host, access.user) if each not in usual]
+    facts["HostName"] = dict(own).get("hostname", access.host)
+    given = {name.lower() for name in facts}
+    lines = [*facts.items(), *(each for each in own if each[0] not in given)]
+    return "\n".join([f"Host {target.name}", *(f"    {name} {value}" for name, value in lines)])

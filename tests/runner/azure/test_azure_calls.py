@@ -3,6 +3,7 @@
 import logging
 import queue
 import socket
+import ssl
 import threading
 from logging.handlers import QueueHandler
 from types import SimpleNamespace
@@ -270,6 +271,23 @@ def test_azure_call_to_an_unknown_host_name_gives_up_before_its_deadline(
         with pytest.raises(ServiceError, match="Failed to resolve"):
             made.call("a job", lambda: connections.send(request))
     assert looked.call_count == 2
+
+
+@pytest.mark.parametrize(
+    ("kind", "lasts"),
+    [(ssl.SSLCertVerificationError, True), (ssl.SSLError, True), (ssl.SSLEOFError, False)],
+)
+def test_azure_call_to_another_service_than_azures_gives_up_before_its_deadline(
+    monkeypatch: pytest.MonkeyPatch, kind: type[ssl.SSLError], *, lasts: bool
+) -> None:
+    monkeypatch.setattr("fairway_runner.engines.azure_calls._UNKNOWN_NAME", 0.0)
+    lost = ServiceRequestError("no TLS", error=OSError(kind(1, "no TLS")))
+    made = calls(600)
+    if lasts:
+        with pytest.raises(ServiceError, match="refuses a job: no TLS"):
+            made.call("a job", failing(lost, lost))
+    else:
+        assert made.call("a job", failing(lost, lost)) == 7
 
 
 class _Ssh:

@@ -248,6 +248,31 @@ def test_ssh_config_block_has_the_address_user_and_jump_hosts(
     assert "proxyjump me@gate.contoso.com:2222,second\n" in read
 
 
+def test_ssh_config_block_has_what_ssh_knows_of_an_alias(
+    bastion: Bastion, fairway: RunFairway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = tmp_path / "config"
+    blocks = (
+        f'Host alias\n Port 22022\n IdentityFile "/a key"\n IdentityFile /b\n HostName {ADDRESS}\n'
+    )
+    config.write_text(f"{blocks} ProxyJump gate\nHost *\n ForwardAgent yes\n")
+    monkeypatch.setenv("FAIRWAY_SSH_CONFIG", str(config))
+    _target(ssh={"host": "alias", "user": "me", "shared": "/x"})
+    code, block, said = fairway(Path(), "ssh-config", "box")
+    assert code == 0, said
+    Path("block").write_text(block)
+
+    def read(*words: str | Path) -> set[str]:
+        return {*finished(["ssh", "-G", "-F", *words], check=True).stdout.splitlines()}
+
+    wanted = read(config, "-l", "me", "alias")
+    assert wanted - read("block", "box") == {
+        "host alias",
+        "forwardagent yes",
+        "serveraliveinterval 0",
+    }
+
+
 def test_ssh_config_of_a_local_target_is_refused(fairway: RunFairway) -> None:
     done = fairway(Path(), "ssh-config", "local")
     ends(done, 2, "`local` is not reached by ssh: its engine is `local`")
