@@ -288,8 +288,8 @@ async def read_log(
     raw: Annotated[bool, Query(description="each log unchanged, byte by byte")] = False,
 ) -> Response:
     """the log of `task` (default 0) from the byte `from` on, whole lines of at most 256 KiB
-    together; `task=all` reads up to 64 as one, `rank` the lines of one rank, `raw=true` the bytes
-    of the file; the header `Next-Offset` says where to continue, and equals `from` if there is
+    together; `task=all` reads up to 64 as one, of each also a line of up to 256 KiB, `rank` the
+    lines of one rank, `raw=true` the bytes of the file; the header `Next-Offset` says where to continue, and equals `from` if there is
     nothing new yet"""
     watch = site_of(request).refresher.watch
     is_live = "text/event-stream" in request.headers.get("accept", "")
