@@ -7,6 +7,7 @@ A run's records on the server are copied into a folder here, and read there as u
 from __future__ import annotations
 
 import json
+import os
 import re
 import secrets
 import shutil
@@ -194,7 +195,7 @@ class ServerEngine:
         """Copies the outputs of these tasks; `arrived` gets the number of files, and of all."""
         server, path = self.server, f"/runs/{quoted(run.id)}/outputs"
         names = {run.task_name(index): run.task_folder(index) for index in tasks}
-        wanted: list[tuple[Path, Sequence[str], str | None]] = []
+        wanted: list[tuple[Path, Sequence[str], str | None, int]] = []
         count = total = 0
         while True:
             found = server.get(path, [("from", str(count))])
@@ -204,25 +205,27 @@ class ServerEngine:
                     if not parts or ".." in parts or task == "/":
                         raise ValueError
                     link = str(each["link"]) if each.get("link") else None
+                    mode = int(each.get("mode") or "600", 8) & 0o777
                     if task in names:
-                        wanted.append((names[task] / "outputs", (task, *parts), link))
+                        wanted.append((names[task] / "outputs", (task, *parts), link, mode))
             count, total = count + len(found), total + 1
             if not found:
                 break
             if total > _MOST_PAGES:
                 raise server.strange("its answer does not end")
-        for number, (folder, name, link) in enumerate(wanted, 1):
+        for number, (folder, name, link, mode) in enumerate(wanted, 1):
             file = folder.joinpath(*name[1:])
             # A file must not be written elsewhere through a link.
             places = [file] if link is None else [file.parent, file.parent / link]
             if any(leads_out(each, folder) for each in places):
                 raise server.strange(f"its output {file.name} leads elsewhere")
             file.parent.mkdir(parents=True, exist_ok=True)
+            file.unlink(missing_ok=True)
             if link is not None:
-                file.unlink(missing_ok=True)
                 file.symlink_to(link)
             else:
                 with file.open("wb") as out:
+                    os.fchmod(out.fileno(), mode)
                     server.download("/".join([path, *map(quoted, name)]), out)
             arrived(number, len(wanted))
 

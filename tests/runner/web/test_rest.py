@@ -252,12 +252,14 @@ def test_rest_api_finds_the_last_task_by_its_name(client: TestClient, make_run: 
     (run.folder / "tasks.jsonl").write_text(specs[0])
     (run.folder / "finally.jsonl").write_text(specs[1].replace('"index": 1', '"index": "finally"'))
     (run.folder / "tasks" / "1").rename(run.folder / "tasks" / "finally")
-    (run.folder / "tasks" / "finally" / "outputs").mkdir()
-    (run.folder / "tasks" / "finally" / "outputs" / "all.txt").write_text("all")
+    kept = run.folder / "tasks" / "finally" / "outputs"
+    kept.mkdir()
+    (kept / "all.txt").write_text("all")
+    (kept / "all.txt").chmod(0o640)
     assert client.get("/api/v1/runs/job-a/log?task=finally").text == "two\n"
     assert client.get("/api/v1/runs/job-a/script?task=finally").text.startswith("true")
     listed = client.get("/api/v1/runs/job-a/outputs").json()
-    assert listed == [{"path": "finally/all.txt", "size": 3}]
+    assert listed == [{"path": "finally/all.txt", "size": 3, "mode": "640"}]
     assert client.get("/api/v1/runs/job-a/outputs/finally/all.txt").text == "all"
     assert ">two\n</pre>" in client.get("/runs/job-a?task=finally").text
 

@@ -33,6 +33,7 @@ def runs(make_run: MakeRun) -> list[Run]:
     kept = first.task_folder(0) / "outputs"
     (kept / "model").mkdir(parents=True)
     (kept / "model" / "a b.bin").write_bytes(b"\xff" * 3000)
+    (kept / "model" / "a b.bin").chmod(0o600)
     (kept / "last").mkdir()
     (kept / "last" / "newest").symlink_to("../model")
     (kept / "gone").symlink_to("nowhere")
@@ -40,6 +41,7 @@ def runs(make_run: MakeRun) -> list[Run]:
     for task in (0, 1):
         (sweep.task_folder(task) / "outputs").mkdir()
         (sweep.task_folder(task) / "outputs" / "best").write_text(f"of {task}")
+        (sweep.task_folder(task) / "outputs" / "best").chmod(0o500)
     return [
         first,
         sweep,
@@ -102,9 +104,9 @@ def test_server_option_gives_the_same_output_as_on_the_server(
 
 
 def _tree(folder: Path) -> dict[str, object]:
-    """Returns the files below a folder with their bytes, and the links that are no files."""
+    """Returns the files below a folder, with their bytes and modes, and the links to no files."""
     return {
-        each.name: each.read_bytes() if each.is_file() else each.readlink()
+        each.name: (each.read_bytes(), each.stat().st_mode) if each.is_file() else each.readlink()
         for each in folder.rglob("*")
         if each.is_file() or each.is_symlink()
     }
