@@ -483,8 +483,8 @@ async def cost_of_runs(
     ] = "run",
     since: Annotated[str, Query(description="a time, or how long ago")] = "",
 ) -> Response:
-    """what `fairway cost --runs --offline --json` prints for the runs of this project; `by`,
-    `since`"""
+    """what `fairway cost --runs --offline --json` prints for the runs of this project, and
+    `findings` about damaged ones; `by`, `since`"""
     site = site_of(request)
     site.refresher.watch()
     return JSONResponse(await reading(actions.run_costs, site.runs, by, since))

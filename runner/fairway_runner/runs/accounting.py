@@ -149,11 +149,11 @@ class Group:
         }
 
 
-def require_group(option: str, by: str | None) -> None:
+def require_group(option: str, by: str | None, known: Sequence[str] = BY) -> None:
     """Raises UserError, which names the option, if runs cannot be grouped by it."""
-    if by is not None and by not in BY:
+    if by is not None and by not in known:
         message = f"{option}: runs cannot be grouped by `{by}`"
-        raise UserError.of("bad-value", message, did_you_mean(by, BY))
+        raise UserError.of("bad-value", message, did_you_mean(by, known))
 
 
 def grouped(found: Sequence[Use], by: str | None) -> list[Group]:

@@ -202,7 +202,7 @@ def test_cost_page_has_costs_of_the_command_and_a_sum(client: TestClient, here: 
 
 
 @pytest.mark.parametrize(
-    ("query", "said"), [("by=names", "by"), ("since=once", "since: `once` is neither")]
+    ("query", "said"), [("by=rnu", "run"), ("since=once", "since: `once` is neither")]
 )
 def test_cost_page_refuses_invalid_queries(client: TestClient, query: str, said: str) -> None:
     for path in ("/cost", "/api/v1/cost"):

@@ -117,6 +117,26 @@ def test_rest_api_refuses_invalid_queries_with_422(
         assert client.get(path.replace("runs?", "/?")).status_code == 422
 
 
+@pytest.mark.parametrize(
+    ("path", "methods"),
+    [
+        ("/api/v1/runs", "GET, HEAD, POST"),
+        ("/api/v1/openapi.json", "GET, HEAD"),
+        ("/runs/job-a/sections", "GET, HEAD"),
+        ("/submit", "GET, HEAD, POST"),
+        ("/static/page.js", "GET, HEAD"),
+    ],
+)
+def test_rest_api_and_pages_name_the_methods_of_a_path(
+    client: TestClient, path: str, methods: str
+) -> None:
+    answer = client.delete(path)
+    answers(answer, 405, "Method Not Allowed")
+    assert answer.headers["allow"] == methods
+    if path.startswith("/api/"):
+        assert [each["id"] for each in answer.json()["findings"]] == ["wrong-method"]
+
+
 def test_rest_api_lists_runs_while_cancellations_are_waiting(
     client: TestClient, make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
