@@ -77,7 +77,8 @@ def task(index: int, ranks: int = 1, **facts: Any) -> dict[str, Any]:
 def sweep(make_run: MakeRun) -> Run:
     ranks = (1, 1, 2, 4)
     tasks = [task(index, ranks[index]) for index in range(4)]
-    return make_run("sweep-a", tasks, metrics=METRICS, job_file=f"{EVIL}.yaml")
+    words = {"job_file": f"{EVIL}.yaml", "note": f"note {EVIL}", "tags": ["one", "two"]}
+    return make_run("sweep-a", tasks, metrics=METRICS, **words)
 
 
 def test_report_page_is_complete_escaped_and_accessible(sweep: Run) -> None:
@@ -89,7 +90,8 @@ def test_report_page_is_complete_escaped_and_accessible(sweep: Run) -> None:
         assert not {"src", "href", "xlink:href"} & set(attributes)
         assert not any(name.startswith(("on", "alert(", "'&")) for name in attributes)
     assert not re.search(r"url\(|@import|https?:", text)
-    assert text.count("&lt;script&gt;alert") >= 4  # table, curves, sweep, job file
+    assert text.count("&lt;script&gt;alert") >= 5  # table, curves, sweep, job file, note
+    assert all(each in text for each in (">note &lt;script", ">one, two<"))
     images = re.findall(r"<svg.*?</svg>", text, re.DOTALL)
     assert len(images) == 4  # two metrics, the sweep, scaling
     for image in images:
