@@ -21,7 +21,7 @@ from fairway_runner.environment_costs import cost_facts
 from fairway_runner.output_file import svg
 from fairway_runner.quantities import moment
 from fairway_runner.runs import labels
-from fairway_runner.runs.accounting import require_group, run_cost_facts
+from fairway_runner.runs.accounting import BY, require_group, run_cost_facts
 from fairway_runner.runs.query import spending
 from fairway_runner.submit.rerun import retry, targets_of
 from fairway_runner.targets.lookup import all_targets, server_settings, uses_this_machine
@@ -67,8 +67,8 @@ def drawn(file: Path, _changed: int) -> bytes:
 
 def run_costs(runs: Runs, by: str, since: str) -> dict[str, Any]:
     """Returns the answer of `fairway cost --runs --json` for the runs known here."""
+    require_group("by", by, ("run", *BY))
     prices, kind = prices_at_hand(), None if by == "run" else by
-    require_group("by", kind)
     held = spending(runs, prices, since=moment("since", since) if since else None)
     facts = run_cost_facts(held.uses, by=kind, currency=prices.currency)
     return {**facts, "findings": [finding_facts(each) for each in held.damaged]}

@@ -288,9 +288,9 @@ async def read_log(
     raw: Annotated[bool, Query(description="each log unchanged, byte by byte")] = False,
 ) -> Response:
     """the log of `task` (default 0) from the byte `from` on, whole lines of at most 256 KiB
-    together; `task=all` reads up to 64 as one, `rank` the lines of one rank, `raw=true` the bytes
-    of the file; the header `Next-Offset` says where to continue, and equals `from` if there is
-    nothing new yet"""
+    together; `task=all` reads up to 64 as one, of each also a line of up to 256 KiB, `rank` the
+    lines of one rank, `raw=true` the bytes of the file; the header `Next-Offset` says where to
+    continue, and equals `from` if there is nothing new yet"""
     watch = site_of(request).refresher.watch
     is_live = "text/event-stream" in request.headers.get("accept", "")
     asked = await reading(logs.Logs.of, found, task, rank)
@@ -324,8 +324,8 @@ async def list_outputs(
         int, Query(alias="from", ge=0, le=10**15, description="how many files to skip")
     ] = 0,
 ) -> Response:
-    """the output files of the tasks whose names are UTF-8, with their sizes, 1,000 at a time; a
-    link to a folder has its `link`; the header `Link` leads to the next"""
+    """the output files of the tasks whose names are UTF-8, with their sizes and octal modes,
+    1,000 at a time; a link to a folder has its `link`; the header `Link` leads to the next"""
     found, more = await reading(runs.outputs, run, start)
     answer = JSONResponse(found)
     if more:
@@ -483,8 +483,8 @@ async def cost_of_runs(
     ] = "run",
     since: Annotated[str, Query(description="a time, or how long ago")] = "",
 ) -> Response:
-    """what `fairway cost --runs --offline --json` prints for the runs of this project; `by`,
-    `since`"""
+    """what `fairway cost --runs --offline --json` prints for the runs of this project, and
+    `findings` about damaged ones; `by`, `since`"""
     site = site_of(request)
     site.refresher.watch()
     return JSONResponse(await reading(actions.run_costs, site.runs, by, since))

@@ -196,7 +196,13 @@ async def _problem(request: Request, error: Exception) -> Response:
             return _refuse(request.scope, 413, "too-large", message)
         case HTTPException():
             status, headers = error.status_code, error.headers or {}
-            error = UserError.of("no-such-page", str(error.detail), "the first page is /")
+            id_, hint = "no-such-page", "the first page is /"
+            if status == 405:  # another route of this path may take another method
+                near = (each for each in request.app.routes if each.matches(request.scope)[0].value)
+                known = {name for each in near for name in getattr(each, "methods", ())}
+                headers = {"Allow": ", ".join(sorted(known)) or "GET, HEAD"}  # without: a file
+                id_, hint = "wrong-method", ""
+            error = UserError.of(id_, str(error.detail), hint)
         case RequestValidationError():
             error = unfit(error.errors())
         case OSError():

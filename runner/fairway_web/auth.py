@@ -85,8 +85,9 @@ class ByToken:
 
     def is_here(self, host: str, path: str) -> bool:
         """Returns True for a name of this server, against DNS rebinding."""
-        name, _, port = host.partition(":")
-        return host in self.hosts or (port.isdecimal() and f"{name}:*" in self.hosts)
+        name, colon, port = host.partition(":")
+        port = port if colon else "80"  # clients leave it out
+        return f"{name}:{port}" in self.hosts or (port.isdecimal() and f"{name}:*" in self.hosts)
 
     def is_wanted(self, scope: Scope, headers: Headers) -> bool:
         """Returns True if the answer may go to the page that asked: in a browser only for a typed

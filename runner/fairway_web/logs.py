@@ -90,15 +90,17 @@ class Logs:
         raise UserError.of("bad-value", message, hint)
 
     def parts(self, starts: Sequence[int] | None = None, *, ended: bool = False) -> Parts:
-        """Returns the lines from these offsets on, MOST bytes in all; without offsets the end."""
+        """Returns the lines from these offsets on, MOST bytes in all, or of each log whose first
+        one is longer than its part of that; without offsets the end."""
         most = MOST // len(self.files)
+        longest = most if starts is None else MOST
         ranks = None if self.rank is None else {self.rank}
         logs = [LogFile(*each) for each in self.files]
         selection, found = Selection(logs, ranks), []
         for number, log in enumerate(logs):
             size = log.path.stat().st_size if starts is None and log.path.exists() else 0
             log.offset = max(0, size - most if starts is None else starts[number])
-            lines = list(log.piece(most, ended=ended))
+            lines = list(log.piece(most, ended=ended, longest=longest))
             if size > most and len(lines) > 1:
                 lines.pop(0)  # incomplete; but a progress bar may be a single line
             shown = bytearray()

@@ -203,9 +203,9 @@ def script(run: Run, task: str) -> str:
 
 
 def outputs(run: Run, start: int = 0) -> tuple[list[dict[str, Any]], bool]:
-    """Returns kept files by task and path, with their sizes in bytes, and links to folders with
-    their relative targets: MOST_OUTPUTS of them from an index on, and True if there are more.
-    Names that are not UTF-8 are left out."""
+    """Returns kept files by task and path, with their sizes in bytes and octal modes, and links to
+    folders with their relative targets: MOST_OUTPUTS of them from an index on, and True if there
+    are more. Names that are not UTF-8 are left out."""
     found = list(islice(_output_files(run), start, start + MOST_OUTPUTS + 1))
     return found[:MOST_OUTPUTS], len(found) > MOST_OUTPUTS
 
@@ -220,7 +220,8 @@ def _output_files(run: Run) -> Iterator[dict[str, Any]]:
             if each.link:
                 yield {**found, "size": 0, "link": each.link}
             elif each.is_fit:
-                yield {**found, "size": each.path.stat().st_size}
+                status = each.path.stat()
+                yield {**found, "size": status.st_size, "mode": f"{status.st_mode & 0o777:o}"}
 
 
 def output(run: Run, path: str) -> Path:

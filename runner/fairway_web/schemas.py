@@ -91,7 +91,7 @@ Compared = _record(
 RunCosts = _record(
     "RunCosts", by=str, currency=str, groups=list[Map], total=Map, findings=list[Map]
 )
-Output = _record("Output", path=str, size=Count, link=(str | None, None))
+Output = _record("Output", path=str, size=Count, mode=(str | None, None), link=(str | None, None))
 Submitted = _record("Submitted", run_id=str, target=str, tasks=Count, state=State)
 Cancelled = _record("Cancelled", run_id=str, state=State)
 Retried = _record("Retried", run_id=str, tasks=Count)

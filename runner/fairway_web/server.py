@@ -92,7 +92,7 @@ def on_socket(path: Path) -> Address:
     """Returns the address of a new socket file for its owner. Raises UserError if that fails."""
     listener = socket_file(path)
     # A browser uses some local port that ssh forwards.
-    hosts = {"localhost", "localhost:*", "127.0.0.1:*"}
+    hosts = {"localhost:*", "127.0.0.1:*"}
     return Address(listener, "http://localhost", ByToken(hosts, f"fairway-{secrets.token_hex(4)}"))
 
 

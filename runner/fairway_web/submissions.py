@@ -69,7 +69,13 @@ def read_asked(body: bytes) -> Asked:
     """Parses the job of a request. Raises UserError if it is invalid, or has unknown fields."""
     try:
         data = json.loads(body)
-        json.dumps(data, ensure_ascii=False).encode()  # fails for an unpaired surrogate
+        json.dumps(data, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        message, hint = (
+            "the request has an unpaired surrogate",
+            r"write \uD83D\uDE00, or the letter",
+        )
+        raise UserError.of("bad-request", message, hint) from None
     except (ValueError, RecursionError):
         hint = 'send {"job": "TEXT OF THE FILE"}'
         raise UserError.of("bad-request", "the request is not JSON", hint) from None

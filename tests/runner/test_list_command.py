@@ -99,6 +99,25 @@ def test_list_of_queued_runs_shows_reasons(
     assert "columns" not in facts
 
 
+def test_list_columns_read_a_log_that_grows_or_goes_once(
+    here: RunFairway, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[Path] = []
+
+    def once(log: Path, _: object) -> dict[str, float]:
+        if log in seen:
+            return {}  # its last value is `nan` now
+        seen.append(log)
+        if "sweep-b" in log.parts:
+            raise FileNotFoundError(log)
+        return {"loss": 0.5}
+
+    monkeypatch.setattr("fairway_runner.runs.results.last_values", once)
+    code, out, err = here("list", "--json", "--columns", "metric:loss")
+    assert (code, err) == (0, "")
+    assert [each["columns"]["metric:loss"] for each in json.loads(out)] == [0.5, None, None]
+
+
 def test_list_columns_show_metrics_and_parameters(fairway: RunFairway, folder: Path) -> None:
     words = ("list", "--tag", "vision", "--columns", "metric:loss,param:lr,note,param:size")
     code, out, _ = fairway(folder, *words[:-1], f"{words[-1]},tags,id")

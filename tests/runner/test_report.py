@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import sys
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from fairway_runner.runs.report.page import page
 from fairway_runner.runs.report.svg import label, scale_of, tag
 from fairway_runner.runs.store import Run, RunStore
 
+MOST = sys.float_info.max
 EVIL = "<script>alert('x')</script>\"'&"
 METRICS = {
     "loss": "loss=([0-9.]+)",
@@ -75,7 +77,8 @@ def task(index: int, ranks: int = 1, **facts: Any) -> dict[str, Any]:
 def sweep(make_run: MakeRun) -> Run:
     ranks = (1, 1, 2, 4)
     tasks = [task(index, ranks[index]) for index in range(4)]
-    return make_run("sweep-a", tasks, metrics=METRICS, job_file=f"{EVIL}.yaml")
+    words = {"job_file": f"{EVIL}.yaml", "note": f"note {EVIL}", "tags": ["one", "two"]}
+    return make_run("sweep-a", tasks, metrics=METRICS, **words)
 
 
 def test_report_page_is_complete_escaped_and_accessible(sweep: Run) -> None:
@@ -87,7 +90,8 @@ def test_report_page_is_complete_escaped_and_accessible(sweep: Run) -> None:
         assert not {"src", "href", "xlink:href"} & set(attributes)
         assert not any(name.startswith(("on", "alert(", "'&")) for name in attributes)
     assert not re.search(r"url\(|@import|https?:", text)
-    assert text.count("&lt;script&gt;alert") >= 4  # table, curves, sweep, job file
+    assert text.count("&lt;script&gt;alert") >= 5  # table, curves, sweep, job file, note
+    assert all(each in text for each in (">note &lt;script", ">one, two<"))
     images = re.findall(r"<svg.*?</svg>", text, re.DOTALL)
     assert len(images) == 4  # two metrics, the sweep, scaling
     for image in images:
@@ -197,6 +201,9 @@ def test_report_page_of_many_tasks_draws_a_selection_of_curves(make_run: MakeRun
         ([-3, 4], [-4.0, 4.0], ["-4", "-2", "0", "2", "4"]),
         ([0, 0], [-0.6, 0.6], ["-0.6", "-0.4", "-0.2", "0", "0.2", "0.4", "0.6"]),
         ([1, 1000], [0.95, 1050.0], ["1", "10", "100", "1000"]),
+        ([-1.7e308, MOST], [-1e300, 1e300], ["-1e300", "-5e299", "0", "5e299", "1e300"]),
+        ([5e-324, 0], [-0.6, 0.6], ["-0.6", "-0.4", "-0.2", "0", "0.2", "0.4", "0.6"]),
+        ([1, 1 + 2**-52], [0.94, 1.06], ["0.94", "0.96", "0.98", "1", "1.02", "1.04", "1.06"]),
     ],
 )
 def test_report_chart_axes_have_round_bounds_and_ticks(
@@ -206,6 +213,25 @@ def test_report_chart_axes_have_round_bounds_and_ticks(
     assert [scale.low, scale.high] == pytest.approx(bounds)
     assert [label(tick) for tick in scale.ticks()] == ticks
     assert all(-0.1 <= scale(value) <= 100.1 for value in [*values, *scale.ticks()])
+
+
+def test_report_draws_extreme_values(make_run: MakeRun) -> None:
+    """Of metrics, their steps, parameters and throughputs."""
+    metrics = {name: rf"{name}=(\S+)" for name in ("loss", "samples_per_second")}
+    values = ["1.7e308", "5e-324", "-1e308", f"{MOST}", "0", "1e308"]
+    tasks = [
+        {
+            "params": {"x": float(value), "n": 10**400 + index},
+            "processes_per_node": 2**index,
+            "log": f"samples_per_second={value}\n"
+            + "".join(f"step={at}{'0' * 305} loss={each}\n" for at, each in enumerate(values)),
+        }
+        for index, value in enumerate(values)
+    ]
+    text = page(make_run("job-a", tasks, metrics=metrics))
+    images = re.findall(r"<svg.*?</svg>", text, re.DOTALL)
+    assert len(images) == 4
+    assert not re.search(r"[LM ,\"](nan|-?inf)", "".join(images))
 
 
 def test_report_svg_escapes_text_and_attributes() -> None:

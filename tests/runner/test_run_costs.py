@@ -19,7 +19,7 @@ from fairway_core.cost.prices import read_prices
 from fairway_core.findings import Finding, Severity, UserError
 from fairway_runner.engines.outage import TargetUnavailable
 from fairway_runner.runs import accounting, query
-from fairway_runner.runs.accounting import uses
+from fairway_runner.runs.accounting import use_of
 from fairway_runner.runs.store import Run, RunStore
 
 SIZE = "Standard_ND96isr_H100_v5"
@@ -252,7 +252,7 @@ def test_run_costs_of_a_running_run_include_its_ended_attempts(
     )
     prices = read_prices(folder / "prices.toml")
     monkeypatch.setattr(accounting, "time", SimpleNamespace(time=lambda: 1e9 + 2700))
-    [use] = uses([type(run)(run.folder)], prices, "southcentralus")
+    use = use_of(Run(run.folder), run.tasks, lambda: prices, "southcentralus")
     assert (use.node_hours, use.cost) == (4.0, 360.0)
 
 
@@ -292,6 +292,22 @@ def test_run_costs_from_python_are_grouped_and_refuse_wrong_arguments(
     (make_run("broken-z").folder / "run.json").write_text("{")
     with pytest.raises(UserError, match="broken-z"):
         fairway_hpc.costs(folder)
+
+
+def test_run_costs_leave_out_a_run_that_is_removed_meanwhile(
+    here: RunFairway, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    select = query.select
+
+    def then_remove(store: RunStore, *words: Any, **options: Any) -> query.Listing:
+        found = select(store, *words, **options)
+        (store.folder / "one-a").rename(folder / "gone")
+        return found
+
+    monkeypatch.setattr(query, "select", then_remove)
+    code, out, err = here("cost", "--runs", "--json", "--prices", "prices.toml")
+    assert (code, err) == (0, "")
+    assert [each["key"] for each in json.loads(out)["groups"]] == ["sweep-b", "here-c"]
 
 
 class Cluster:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 import time
 from typing import Annotated
@@ -62,11 +63,14 @@ def wait(
     """
     from fairway_cli.ui.follow import Remarks
     from fairway_cli.ui.progress import print_empty
+    from fairway_runner.engines import outage
     from fairway_runner.runs.outputs import empty_outputs
 
     began, longest = time.monotonic(), None if timeout is None else span("--timeout", timeout)
     store, code, facts = arguments.run_store(), 0, []
-    for run in [store.find(name) for name in runs]:
+    with outage.limited(math.inf if longest is None else longest):
+        found = [store.find(name) for name in runs]
+    for run in found:
         remarks = Remarks(run)
         for status in run.looks(timeout=longest, began=began):
             if not status.is_final:

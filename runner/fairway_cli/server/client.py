@@ -265,7 +265,7 @@ class Server:
             code = body.get("exit_code")
         except (ValueError, KeyError, TypeError, RecursionError, AttributeError):
             return self.strange(f"status {status}, {kind}")
-        if status in (404, 405) and [each.id for each in findings] == ["no-such-page"]:
+        if [each.id for each in findings] in (["no-such-page"], ["wrong-method"]):
             message = f"the server at {self.address.url} is older than this program: it has no"
             hint = "update Fairway there"
             return UserError.of("old-server", f"{message} {call}", hint, exit_code=_FAILED)

@@ -7,13 +7,13 @@ A run's records on the server are copied into a folder here, and read there as u
 from __future__ import annotations
 
 import json
+import os
 import re
 import secrets
 import shutil
 import string
 import sys
 import tempfile
-from contextlib import contextmanager
 from dataclasses import field, replace
 from datetime import UTC, datetime
 from functools import cached_property
@@ -27,7 +27,7 @@ import typer
 from fairway_agent.quick import dataclass
 from fairway_boot.files import NO_ANSWER
 from fairway_cli.ending import warn
-from fairway_cli.server.client import Address, Sent, Server, found_beside, found_in, quoted
+from fairway_cli.server.client import TOKEN, Address, Sent, Server, found_beside, found_in, quoted
 from fairway_core.findings import Finding, UserError, printable
 from fairway_runner.engines import outage
 from fairway_runner.engines.engine import no_progress
@@ -37,7 +37,8 @@ from fairway_runner.runs.store import Run, RunStore
 from fairway_runner.runs.view import RunView
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
+    from contextlib import AbstractContextManager
 
     from fairway_agent.state_files import RunState
     from fairway_runner.engines.engine import Engine, Progress
@@ -157,10 +158,16 @@ class RemoteRun(Run):
             self._mirror.pull_logs(self.id)
 
     def follow(self, *, logs: bool = False) -> None:
-        """Copies its records: the server itself advances it."""
-        self._mirror.pull(self.id)
-        if logs:
-            self._mirror.pull_logs(self.id)
+        """Copies its records: the server itself advances it. One that starts again has another
+        token, for which it is away until that is in the record or file that is read each time."""
+        try:
+            self._mirror.pull(self.id)
+            if logs:
+                self._mirror.pull_logs(self.id)
+        except UserError as error:
+            if error.findings[0].id not in ("no-token", "bad-token") or os.environ.get(TOKEN):
+                raise
+            raise outage.TargetUnavailable(error.findings, exit_code=5) from None
 
     def cancel(self, task: str | int | None = None) -> None:
         """Cancels it, or one task, and waits for the end."""
@@ -180,21 +187,15 @@ class ServerEngine:
     deadline: float = field(default_factory=outage.deadline)
     pause: ClassVar[float] = 0.5
 
-    @contextmanager
-    def within(self, seconds: float) -> Iterator[None]:
+    def within(self, seconds: float) -> AbstractContextManager[None]:
         """Limits calls in the block to these seconds, or to the usual deadline if that is less."""
-        usual, offered = outage.chosen(), outage.is_offered()
-        outage.choose(min(self.deadline, seconds), offered=offered)
-        try:
-            yield
-        finally:
-            outage.choose(usual, offered=offered)
+        return outage.limited(seconds)
 
     def collect(self, run: RunFolder, tasks: list[int], arrived: Progress = no_progress) -> None:
         """Copies the outputs of these tasks; `arrived` gets the number of files, and of all."""
         server, path = self.server, f"/runs/{quoted(run.id)}/outputs"
         names = {run.task_name(index): run.task_folder(index) for index in tasks}
-        wanted: list[tuple[Path, Sequence[str], str | None]] = []
+        wanted: list[tuple[Path, Sequence[str], str | None, int]] = []
         count = total = 0
         while True:
             found = server.get(path, [("from", str(count))])
@@ -204,25 +205,27 @@ class ServerEngine:
                     if not parts or ".." in parts or task == "/":
                         raise ValueError
                     link = str(each["link"]) if each.get("link") else None
+                    mode = int(each.get("mode") or "600", 8) & 0o777
                     if task in names:
-                        wanted.append((names[task] / "outputs", (task, *parts), link))
+                        wanted.append((names[task] / "outputs", (task, *parts), link, mode))
             count, total = count + len(found), total + 1
             if not found:
                 break
             if total > _MOST_PAGES:
                 raise server.strange("its answer does not end")
-        for number, (folder, name, link) in enumerate(wanted, 1):
+        for number, (folder, name, link, mode) in enumerate(wanted, 1):
             file = folder.joinpath(*name[1:])
             # A file must not be written elsewhere through a link.
             places = [file] if link is None else [file.parent, file.parent / link]
             if any(leads_out(each, folder) for each in places):
                 raise server.strange(f"its output {file.name} leads elsewhere")
             file.parent.mkdir(parents=True, exist_ok=True)
+            file.unlink(missing_ok=True)
             if link is not None:
-                file.unlink(missing_ok=True)
                 file.symlink_to(link)
             else:
                 with file.open("wb") as out:
+                    os.fchmod(out.fileno(), mode)
                     server.download("/".join([path, *map(quoted, name)]), out)
             arrived(number, len(wanted))
 

@@ -52,6 +52,17 @@ def choose(seconds: float | None, *, offered: bool = True) -> None:
     _Choice.seconds, _Choice.offered = seconds, offered
 
 
+@contextmanager
+def limited(seconds: float) -> Iterator[None]:
+    """Limits `deadline` to these seconds within the block, but to no fewer than LEAST."""
+    usual = _Choice.seconds
+    _Choice.seconds = min(deadline(), max(LEAST, seconds))
+    try:
+        yield
+    finally:
+        _Choice.seconds = usual
+
+
 class Patient:
     """Base of clients that retry a failing service for `deadline` seconds."""
 

@@ -11,17 +11,16 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import field
 from datetime import UTC, datetime
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from fairway_agent.quick import dataclass
 from fairway_core.findings import UserError
 from fairway_core.suggestions import did_you_mean
 from fairway_runner.runs.records import facts_in
-from fairway_runner.runs.results import TaskResult, task_results
 
 if TYPE_CHECKING:
     from fairway_core.cost.prices import Prices
+    from fairway_runner.runs.results import TaskResult
     from fairway_runner.runs.store import Run
 
 _HOUR = 3600.0
@@ -63,12 +62,18 @@ class Use:
         }
 
 
-def uses(runs: Iterable[Run], prices: Prices, region: str | None = None) -> list[Use]:
-    """Returns the usage of each of the runs so far, at these prices. The `region` is that of the
-    run's target or of its environment, unless it is given. Raises UserError for a run that cannot
-    be read."""
-    known = cache(_region)
-    return [use_of(run, task_results(run), lambda: prices, region, known) for run in runs]
+def region_of(environment: str) -> str:
+    """Returns the Azure region of an environment, if its file is known here; "" otherwise."""
+    from fairway_core.environment import load_environment
+    from fairway_core.environment.selection import environment_file
+
+    if environment:
+        for choice in (environment, None):
+            with suppress(UserError):
+                loaded = load_environment(environment_file(choice))
+                if loaded.name == environment:
+                    return loaded.location
+    return ""
 
 
 def use_of(
@@ -76,16 +81,16 @@ def use_of(
     tasks: Iterable[TaskResult],
     prices: Callable[[], Prices],
     region: str | None = None,
-    region_of: Callable[[str], str] | None = None,
+    locate: Callable[[str], str] = region_of,
 ) -> Use:
-    """Returns the usage so far of one run; prices are looked up only if its nodes have one."""
+    """Returns the usage so far of one run; prices are looked up only if its nodes have one. The
+    `region` is that of the run's target or, by `locate`, of its environment, unless it is given."""
     target = facts_in(run.folder / "target.json")
     size, spot = str(target.get("vm_size") or ""), bool(target.get("spot"))
     price = target.get("price")
     its_region = ""
     if size:
-        known = region_of or _region
-        its_region = region or str(target.get("region") or "") or known(environment_of(run))
+        its_region = region or str(target.get("region") or "") or locate(environment_of(run))
     until = time.time()
     seconds = sum(held(task, until) * task.nodes * min(1.0, task.part or 1.0) for task in tasks)
     hourly = float(price) if isinstance(price, int | float) and price > 0 else None
@@ -110,20 +115,6 @@ def held(task: TaskResult, now: float) -> float:
     if task.held is not None:
         return task.held
     return max(0.0, task.ended - task.started) if task.ended is not None else 0.0
-
-
-def _region(environment: str) -> str:
-    """Returns the Azure region of an environment, if its file is known here; "" otherwise."""
-    from fairway_core.environment import load_environment
-    from fairway_core.environment.selection import environment_file
-
-    if environment:
-        for choice in (environment, None):
-            with suppress(UserError):
-                loaded = load_environment(environment_file(choice))
-                if loaded.name == environment:
-                    return loaded.location
-    return ""
 
 
 @dataclass
@@ -158,11 +149,11 @@ class Group:
         }
 
 
-def require_group(option: str, by: str | None) -> None:
+def require_group(option: str, by: str | None, known: Sequence[str] = BY) -> None:
     """Raises UserError, which names the option, if runs cannot be grouped by it."""
-    if by is not None and by not in BY:
+    if by is not None and by not in known:
         message = f"{option}: runs cannot be grouped by `{by}`"
-        raise UserError.of("bad-value", message, did_you_mean(by, BY))
+        raise UserError.of("bad-value", message, did_you_mean(by, known))
 
 
 def grouped(found: Sequence[Use], by: str | None) -> list[Group]:

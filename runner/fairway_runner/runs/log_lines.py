@@ -5,6 +5,7 @@ A reader continues where it stopped, so that it can follow a growing log.
 
 from __future__ import annotations
 
+import codecs
 import io
 import os
 import re
@@ -79,13 +80,20 @@ class LogFile:
         self.offset += len(data)
         return data
 
-    def piece(self, most: int = _PIECE, *, ended: bool) -> Iterator[Line]:
-        """Yields the next complete lines, `most` bytes at most; also an unterminated one at the end
-        of an `ended` log, and the start of one that is longer than that."""
+    def piece(self, most: int = _PIECE, *, ended: bool, longest: int = 0) -> Iterator[Line]:
+        """Yields the next complete lines, `most` bytes at most, or `longest` if the first has more;
+        also an unterminated one at the end of an `ended` log, and the start, in whole characters,
+        of one that is longer than that."""
         data = self.read(most)
+        if len(data) == most < longest and b"\n" not in data:
+            data, most = data + self.read(longest - most), longest
         end = data.rfind(b"\n") + 1
-        if (ended and len(data) < most) or (not end and len(data) == most):
+        if ended and len(data) < most:
             end = len(data)
+        elif not end and len(data) == most:
+            decoder = codecs.getincrementaldecoder("utf-8")("replace")
+            decoder.decode(data)
+            end = len(data) - len(decoder.getstate()[0])
         self.offset -= len(data) - end
         limit: int | None = None
         for line in io.BytesIO(data[:end]):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import field, replace
+from functools import cache
 from itertools import islice
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -90,7 +91,9 @@ class Column:
             return each_once[0] if len(each_once) == 1 else each_once or None
         if name not in run.record.metrics:
             return None
-        values = [task.metrics[name] for task in tasks if name in task.metrics]
+        # Each log is read once: a task that prints goes on meanwhile.
+        found = [task.metrics for task in tasks]
+        values = [each[name] for each in found if name in each]
         if not values or len(tasks) == 1:
             return values[0] if values else None
         return [min(values), max(values)]
@@ -98,12 +101,12 @@ class Column:
     def known(self, run: Run, status: RunState, findings: list[Finding]) -> Any:
         """Returns its value for a run; None if it is unreadable, which is added to the findings:
         one run must not hide the others."""
-        try:
+        found: list[Finding] = []
+        with _readable(found):
             return self.value(run, status)
-        except UserError as error:
-            found = [replace(each, message=f"{run.id}: {each.message}") for each in error.findings]
-            findings += [each for each in found if each not in findings]
-            return None
+        found = [replace(each, message=f"{run.id}: {each.message}") for each in found]
+        findings += [each for each in found if each not in findings]
+        return None
 
 
 def listed(found: Found, columns: Sequence[Column], findings: list[Finding]) -> dict[str, Any]:
@@ -207,7 +210,7 @@ def select(
         listing.findings += refresh(known)
         runs = iter(known)
     for run in runs:
-        with _readable(listing):
+        with _readable(listing.findings):
             status = run.status
             if not wanted.states or status.state in wanted.states:
                 listing.runs.append((run, status))
@@ -225,22 +228,22 @@ def _fitting(store: RunStore, wanted: Wanted, listing: Listing) -> Iterator[Run]
     """Yields the runs whose records and texts match, the newest first."""
     runs = []
     for run in store.unsorted():
-        with _readable(listing):
+        with _readable(listing.findings):
             if wanted.takes_record(run.record):
                 runs.append(run)
     for run in sorted(runs, key=lambda run: (-run.record.created, run.id)):
-        with _readable(listing):
+        with _readable(listing.findings):
             if wanted.takes_words(run, run.labels):
                 yield run
 
 
 @contextmanager
-def _readable(listing: Listing) -> Iterator[None]:
+def _readable(findings: list[Finding]) -> Iterator[None]:
     """Adds errors of reading a run to the findings; one that was just removed is none."""
     try:
         yield
     except UserError as error:
-        listing.findings += error.findings
+        findings += [each for each in error.findings if each.id != "unknown-run"]
     except FileNotFoundError:
         pass
 
@@ -266,7 +269,8 @@ def spending(
     """Returns the usage of runs submitted `since`, on targets of one environment or on any. Runs
     that other machines have submitted to the targets to `ask` get a folder here; targets of another
     environment are left out. If `ask` is None no target is asked, and runs count as last seen."""
-    from fairway_runner.runs.accounting import environment_of, uses  # lists do not need it
+    from fairway_runner.runs.accounting import environment_of, region_of, use_of
+    from fairway_runner.runs.results import task_results  # lists need neither
 
     unanswered: list[Finding] = []
     if ask is not None:
@@ -277,7 +281,9 @@ def spending(
                 unanswered += error.findings
         unanswered += refresh_all(store.unsorted())
     listing = select(store, Wanted(since=since))
-    runs = [run for run, _ in listing.runs]
-    if environment is not None:
-        runs = [run for run in runs if environment_of(run) == environment]
-    return Spending(uses(runs, prices, region), unanswered, listing.findings)
+    uses, known = [], cache(region_of)
+    for run, _ in listing.runs:
+        with _readable(listing.findings):
+            if environment in (None, environment_of(run)):
+                uses.append(use_of(run, task_results(run), lambda: prices, region, known))
+    return Spending(uses, unanswered, listing.findings)

@@ -219,9 +219,9 @@ def _figure(store: RunStore, name: str, target: str, metric: str) -> float | Non
             except UserError:
                 is_asked = False
             values = [
-                task.metrics[metric] / task.nodes
+                figure / task.nodes
                 for task in run.tasks
-                if not task.is_last and task.metrics.get(metric, 0.0) > 0.0
+                if not task.is_last and (figure := task.metrics.get(metric, 0.0)) > 0.0
             ]
             found = sum(values) / len(values) if values else None
         except (UserError, OSError):

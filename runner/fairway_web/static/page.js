@@ -2,11 +2,13 @@
 "use strict";
 
 const live = document.querySelector("[data-fragment]");
-const log = document.querySelector("#log[data-events]");
+const log = document.querySelector("#log[data-from]");
 const away = document.querySelector("#away");
 const form = document.querySelector("form[data-check]");
 const PAUSE = 3000; // milliseconds between two looks
 const pause = Number(live?.dataset.pause ?? PAUSE);
+const LINES = 500; // milliseconds between two looks at a log
+const AWAY = "The server does not answer. Once it runs again, open the address that it printed: this page continues then.";
 const TYPED = 400; // milliseconds after the last key
 const KEPT = 1 << 20; // characters of a log that stay on the page: with all of them it would stall
 
@@ -22,10 +24,16 @@ function redraw(element, html) {
   }
 }
 
+// A reader hears a text each time that it is set.
+function say(text) {
+  if (away.textContent !== text) away.textContent = text;
+}
+
 async function look() {
   if (document.visibilityState === "visible") {
     try {
       const answer = await fetch(live.dataset.fragment, { headers: { Accept: "text/html" } });
+      say(answer.status === 401 ? AWAY : ""); // a new server has another token
       if (answer.ok) {
         const html = await answer.text();
         if (html !== look.last) redraw(live, html);
@@ -36,34 +44,40 @@ async function look() {
         }
       }
     } catch {
-      // The server is away: what was last known stays, and it is asked again.
+      say(AWAY); // what was last known stays, and it is asked again
     }
   }
   setTimeout(look, pause);
 }
 
-// Goes on behind what was read last, also where the server was ended and started again.
-function follow(offsets) {
-  const address = new URL(log.dataset.events, location.href);
-  if (offsets) address.searchParams.set("from", offsets);
-  const events = new EventSource(address);
-  events.onopen = () => away.replaceChildren();
-  events.onerror = () => {
-    away.textContent = "The server does not answer. Once it runs again, open the address that it printed: this page continues then.";
-    // The browser asks again by itself while nobody answers, and no more after a refusal.
-    if (events.readyState === EventSource.CLOSED) setTimeout(follow, pause, offsets);
-  };
-  events.onmessage = (event) => {
-    offsets = event.lastEventId;
-    const isAtEnd = log.scrollTop + log.clientHeight >= log.scrollHeight - 40;
-    log.append(JSON.parse(event.data)); // a text node: nothing in it is markup
-    while (log.childNodes.length > 1 && log.textContent.length > KEPT) {
-      log.firstChild.remove();
-      document.querySelector("#cut").hidden = false;
+// Goes on behind what was read last, also where the server was ended and started again. Requests
+// are short: a browser has six connections to a server, for all of its pages.
+async function follow() {
+  if (document.visibilityState === "visible") {
+    try {
+      const answer = await fetch(log.dataset.from);
+      if (answer.ok) {
+        append(await answer.text());
+        const address = new URL(answer.url);
+        address.searchParams.set("from", answer.headers.get("Next-Offset"));
+        log.dataset.from = address;
+      }
+    } catch {
+      // The server is away, as the other look says.
     }
-    if (isAtEnd) log.scrollTop = log.scrollHeight;
-  };
-  events.addEventListener("end", () => events.close());
+  }
+  setTimeout(follow, LINES);
+}
+
+function append(text) {
+  if (!text) return;
+  const isAtEnd = log.scrollTop + log.clientHeight >= log.scrollHeight - 40;
+  log.append(text); // a text node: nothing in it is markup
+  while (log.childNodes.length > 1 && log.textContent.length > KEPT) {
+    log.firstChild.remove();
+    document.querySelector("#cut").hidden = false;
+  }
+  if (isAtEnd) log.scrollTop = log.scrollHeight;
 }
 
 // What is wrong with a job is said while somebody types it.

@@ -75,6 +75,18 @@ def test_web_log_of_all_tasks_is_merged_with_offsets_per_task(
     answers(client.get("/runs/job-a?task=all"), 200, *said)
 
 
+def test_web_log_splits_only_the_longest_lines_and_between_characters(
+    client: TestClient, make_run: MakeRun
+) -> None:
+    long = "é" * (MOST // 4)
+    make_run("job-a", [{"log": f"{long}\nx\n"}, {"log": f"a{long}{long}\n"}, {"log": "b"}])
+    answer = client.get("/api/v1/runs/job-a/log?task=all")
+    assert answer.text == f"[0] {long}\n[0] x\n[1] a{long}{long[:-1]}\n[2] b\n"
+    offsets = answer.headers["next-offset"]
+    answer = client.get(f"/api/v1/runs/job-a/log?task=all&from={offsets}")
+    assert answer.text == "[1] é\n"
+
+
 def test_web_log_of_all_tasks_is_refused_for_too_many_tasks(
     client: TestClient, make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:

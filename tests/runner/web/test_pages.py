@@ -69,7 +69,7 @@ def test_run_page_has_the_report_log_script_outputs_and_tasks(
     answers(page := client.get("/runs/job-a"), 200, '<th scope="row">1/newest → model</th>', *said)
     assert ">other\n</pre>" in client.get("/runs/job-a?task=1").text
     # The run has ended: the page does not poll.
-    assert "data-events" not in page.text
+    assert "data-from" not in page.text
     assert "data-fragment" not in page.text
     run = make_run(
         "job-b", [{"params": {"lr": 0.125, "seed": 7}}, {"params": {"lr": 1, "seed": 7}}]
@@ -82,7 +82,7 @@ def test_run_page_has_the_report_log_script_outputs_and_tasks(
     answers(page := client.get("/runs/job-b"), 200, *said, *beside)
     assert "<dt>lr</dt>" not in page.text  # the parameter has a column
     make_run("job-c", [{"log": "one\ntw", "state": "running"}], "running", engine="batch")
-    events = 'data-events="/api/v1/runs/job-c/log?task=0&amp;from=4"'
+    events = 'data-from="/api/v1/runs/job-c/log?task=0&amp;from=4"'
     # The incomplete line comes with an event.
     answers(client.get("/runs/job-c"), 200, ">one\n</pre>", events)
     answer = client.get("/runs/job-c/sections")
@@ -202,7 +202,7 @@ def test_cost_page_has_costs_of_the_command_and_a_sum(client: TestClient, here: 
 
 
 @pytest.mark.parametrize(
-    ("query", "said"), [("by=names", "by"), ("since=once", "since: `once` is neither")]
+    ("query", "said"), [("by=rnu", "run"), ("since=once", "since: `once` is neither")]
 )
 def test_cost_page_refuses_invalid_queries(client: TestClient, query: str, said: str) -> None:
     for path in ("/cost", "/api/v1/cost"):

@@ -117,6 +117,26 @@ def test_rest_api_refuses_invalid_queries_with_422(
         assert client.get(path.replace("runs?", "/?")).status_code == 422
 
 
+@pytest.mark.parametrize(
+    ("path", "methods"),
+    [
+        ("/api/v1/runs", "GET, HEAD, POST"),
+        ("/api/v1/openapi.json", "GET, HEAD"),
+        ("/runs/job-a/sections", "GET, HEAD"),
+        ("/submit", "GET, HEAD, POST"),
+        ("/static/page.js", "GET, HEAD"),
+    ],
+)
+def test_rest_api_and_pages_name_the_methods_of_a_path(
+    client: TestClient, path: str, methods: str
+) -> None:
+    answer = client.delete(path)
+    answers(answer, 405, "Method Not Allowed")
+    assert answer.headers["allow"] == methods
+    if path.startswith("/api/"):
+        assert [each["id"] for each in answer.json()["findings"]] == ["wrong-method"]
+
+
 def test_rest_api_lists_runs_while_cancellations_are_waiting(
     client: TestClient, make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -252,12 +272,14 @@ def test_rest_api_finds_the_last_task_by_its_name(client: TestClient, make_run: 
     (run.folder / "tasks.jsonl").write_text(specs[0])
     (run.folder / "finally.jsonl").write_text(specs[1].replace('"index": 1', '"index": "finally"'))
     (run.folder / "tasks" / "1").rename(run.folder / "tasks" / "finally")
-    (run.folder / "tasks" / "finally" / "outputs").mkdir()
-    (run.folder / "tasks" / "finally" / "outputs" / "all.txt").write_text("all")
+    kept = run.folder / "tasks" / "finally" / "outputs"
+    kept.mkdir()
+    (kept / "all.txt").write_text("all")
+    (kept / "all.txt").chmod(0o640)
     assert client.get("/api/v1/runs/job-a/log?task=finally").text == "two\n"
     assert client.get("/api/v1/runs/job-a/script?task=finally").text.startswith("true")
     listed = client.get("/api/v1/runs/job-a/outputs").json()
-    assert listed == [{"path": "finally/all.txt", "size": 3}]
+    assert listed == [{"path": "finally/all.txt", "size": 3, "mode": "640"}]
     assert client.get("/api/v1/runs/job-a/outputs/finally/all.txt").text == "all"
     assert ">two\n</pre>" in client.get("/runs/job-a?task=finally").text
 

@@ -33,6 +33,7 @@ def runs(make_run: MakeRun) -> list[Run]:
     kept = first.task_folder(0) / "outputs"
     (kept / "model").mkdir(parents=True)
     (kept / "model" / "a b.bin").write_bytes(b"\xff" * 3000)
+    (kept / "model" / "a b.bin").chmod(0o600)
     (kept / "last").mkdir()
     (kept / "last" / "newest").symlink_to("../model")
     (kept / "gone").symlink_to("nowhere")
@@ -40,6 +41,7 @@ def runs(make_run: MakeRun) -> list[Run]:
     for task in (0, 1):
         (sweep.task_folder(task) / "outputs").mkdir()
         (sweep.task_folder(task) / "outputs" / "best").write_text(f"of {task}")
+        (sweep.task_folder(task) / "outputs" / "best").chmod(0o500)
     return [
         first,
         sweep,
@@ -102,9 +104,9 @@ def test_server_option_gives_the_same_output_as_on_the_server(
 
 
 def _tree(folder: Path) -> dict[str, object]:
-    """Returns the files below a folder with their bytes, and the links that are no files."""
+    """Returns the files below a folder, with their bytes and modes, and the links to no files."""
     return {
-        each.name: each.read_bytes() if each.is_file() else each.readlink()
+        each.name: (each.read_bytes(), each.stat().st_mode) if each.is_file() else each.readlink()
         for each in folder.rglob("*")
         if each.is_file() or each.is_symlink()
     }
@@ -126,7 +128,9 @@ def test_server_option_refuses_unknown_runs_and_commands(ask: Ask, runs: list[Ru
 
 def test_server_option_wait_ends_with_its_timeout(ask: Ask, make_run: MakeRun) -> None:
     make_run("job-a", [{"state": "running"}], "running", engine="none-such")
-    ends(ask("wait", "job-a", "--timeout", "0.1s"), 5, "job-a is still running after 0.1s")
+    done = ask("wait", "job-a", "--timeout", "0.1s")
+    ends(done, 5, "job-a is still running after 0.1s")
+    assert "does not answer" not in done[2]
 
 
 def test_server_variable_applies_only_to_commands_that_servers_support(
@@ -223,6 +227,7 @@ def _stub(status: int, body: bytes, **headers: str) -> type[Handler]:
 
 
 _JSON = {"Content_Type": "application/json"}
+_BAD_TOKEN = b'{"findings": [{"id": "bad-token", "message": "another"}]}'
 _ODD = json.dumps({"run_id": "a\x1b[2J", "target": 1, "state": "odd", "exit_code": "x"}).encode()
 
 
@@ -372,6 +377,40 @@ def _listing(listed: list[tuple[str, str | None]]) -> type[Handler]:
     return Linked
 
 
+def test_server_option_wait_reads_the_token_of_a_restarted_server_again(
+    ask_strange: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, said, begun = tmp_path / "token", list[str](), list[str]()
+
+    class Restarted(Handler):
+        def do_GET(self) -> None:
+            begun.append(self.headers["Authorization"])
+            if len(begun) == 2:  # its file is behind
+                self.answer(_BAD_TOKEN, 401, **_JSON)
+                return
+            if len(begun) == 1:
+                file.unlink()
+            state = json.dumps({"state": "running" if len(begun) == 1 else "succeeded"})
+            folder = {**_FOLDER, "logs": {}, "files": {**_FILES, "state.json": state}}
+            self.answer_json({"since": 1, "runs": {"job-a": folder}})
+
+    def warn(_: str, message: str, *_more: object) -> None:
+        said.append(message)
+        file.write_text("new")
+
+    monkeypatch.setattr("fairway_runner.engines.outage.warn", warn)
+    monkeypatch.setenv("FAIRWAY_SERVER_TOKEN_FILE", str(file))
+    monkeypatch.delenv("FAIRWAY_SERVER_TOKEN")
+    file.write_text("old")
+    ends(ask_strange(Restarted, "wait", "job-a"), 0, printed="job-a succeeded\n")
+    assert begun == ["Bearer old", "Bearer new", "Bearer new"]
+    assert said == [f"{file}: No such file or directory"]
+    monkeypatch.setenv("FAIRWAY_SERVER_TOKEN", "old")
+    file.touch()
+    begun.clear()
+    ends(ask_strange(Restarted, "wait", "job-a"), 2, "[bad-token]")
+
+
 class _Dripping(Handler):
     """A server that sends one more byte forever, in the part of the answer that `kind` names."""
 
@@ -409,6 +448,15 @@ def test_server_option_ends_a_dripping_answer_at_the_deadline(
     monkeypatch.setattr(_Dripping, "kind", kind)
     done = ask_strange(_Dripping, *words, "--deadline", "1s")
     ends(done, 5, "[service-away]", "its answer did not end within 1 s")
+
+
+def test_server_option_wait_for_a_silent_server_ends_with_its_timeout(
+    ask_strange: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fairway_runner.engines.outage.LEAST", 0.2)
+    monkeypatch.setattr(_Dripping, "kind", "body")
+    done = ask_strange(_Dripping, "wait", "job-a", "--timeout", "0.1s")
+    ends(done, 5, "its answer did not end within 0.2 s")
 
 
 def test_server_option_reports_a_server_that_does_not_answer(

@@ -107,7 +107,7 @@ def test_api_check_reads_no_secret_and_no_file_outside_the_project(
         (b'{"set": ["nodes=1"]}', "the request names no job"),
         (b'{"jobs": "x"}', "unknown key `jobs`"),
         (b'{"job": 1}', "`job`: expected text, found the number 1"),
-        (b'{"job": "\\ud800"}', "the request is not JSON"),
+        (b'{"job": "\\ud800"}', "the request has an unpaired surrogate"),
         (b'{"target": "local"}', "`target`: expected a list"),
         (b'{"job": "name: a", "file": "../x"}', "is not a file of the project"),
         (b'{"run": "none"}', "there is no run `none`"),

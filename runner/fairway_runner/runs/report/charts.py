@@ -12,7 +12,17 @@ from fairway_runner.quantities import number, shown
 from fairway_runner.runs.figures import Sample, mean
 from fairway_runner.runs.metrics import Series, axis_of
 from fairway_runner.runs.report.data import CATEGORIES, MOST_CURVES, Report, Row, read
-from fairway_runner.runs.report.svg import Scale, chart, label, line, polyline, scale_of, tag, text
+from fairway_runner.runs.report.svg import (
+    Scale,
+    chart,
+    drawable,
+    label,
+    line,
+    polyline,
+    scale_of,
+    tag,
+    text,
+)
 from fairway_runner.runs.results import metric_name
 
 if TYPE_CHECKING:
@@ -55,8 +65,8 @@ def _metric_chart(metric: str, named: Sequence[tuple[str, str, Series]]) -> Mark
     if is_sampled:
         description += " Long logs were read in part."
     points = [point for each in drawn for point in each.points]
-    first, last = (end(at for at, _ in points) for end in (min, max))
-    x = Scale(first, max(last, first + 1), LEFT, RIGHT)
+    first, last = (drawable(end(at for at, _ in points)) for end in (min, max))
+    x = Scale(first, max(last, first + 1, math.nextafter(first, math.inf)), LEFT, RIGHT)
     y = scale_of((value for _, value in points), BOTTOM, TOP)
     lines = _polylines(drawn, [number(series.last) for series in found], x, y)
     title = "value printed, about" if is_sampled else "value printed"
@@ -203,8 +213,9 @@ def points(report: Report, metric: str) -> list[Point]:
     """Returns a point per number of ranks, the smallest first; empty if nothing can be compared."""
     found: dict[int, list[float]] = {}
     for row in report.rows:
-        if row.task.state == "succeeded" and row.metrics.get(metric, 0.0) > 0:
-            found.setdefault(row.task.world_size, []).append(row.metrics[metric])
+        throughput = drawable(row.metrics.get(metric, 0.0))
+        if row.task.state == "succeeded" and throughput > 0:
+            found.setdefault(row.task.world_size, []).append(throughput)
     if len(found) < 2:
         return []
     smallest = min(found)
@@ -315,7 +326,7 @@ def _number_axis(name: str, rows: Sequence[Row]) -> _Axis:
     def value_of(row: Row) -> float:
         value = row.task.params[name]
         assert isinstance(value, int | float), "only axes of numbers are made here"
-        return float(value)
+        return drawable(value)
 
     values = sorted({value_of(row) for row in rows})
     # Values chosen for a sweep, such as 0.01, 0.1, 1, are often powers.

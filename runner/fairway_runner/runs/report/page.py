@@ -125,6 +125,8 @@ def _provenance(report: Report, facts: dict[str, Any]) -> list[tuple[str, str]]:
         ("Job file", record.job_file),
         ("Command" if len(report.rows) == 1 else "Command of task 0", str(job.get("command", ""))),
         ("Template", str(job.get("template", ""))),
+        ("Tags", ", ".join(facts["tags"])),
+        ("Note", facts["note"]),
         ("Submitted", iso(record.created) or ""),
         ("Ended", facts["ended"] or ""),
         ("Rerun of", str(known.get("rerun_of") or "")),

@@ -63,6 +63,12 @@ def line(x1: float, y1: float, x2: float, y2: float, class_: str) -> Markup:
     return tag("line", x1=x1, y1=y1, x2=x2, y2=y2, class_=class_)
 
 
+def drawable(value: float) -> float:
+    """Returns the value, or a near one that has a place on an axis: differences and quotients of
+    those beyond it would overflow."""
+    return 0.0 if abs(value) < 1e-300 else float(max(-1e300, min(value, 1e300)))
+
+
 _STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
 _FEW = 5  # labels that fit on an axis
 
@@ -80,10 +86,10 @@ class Scale:
     step: float = 0.0
 
     def __call__(self, value: float) -> float:
-        """Returns the pixel of a value."""
-        low, high, at = self.low, self.high, value
+        """Returns the pixel of a value; those beyond an end are drawn there."""
+        low, high, at = self.low, self.high, max(self.low, min(value, self.high))
         if self.log:
-            low, high, at = math.log(low), math.log(high), math.log(value)
+            low, high, at = math.log(low), math.log(high), math.log(at)
         return self.start + (at - low) / (high - low) * (self.end - self.start)
 
     def ticks(self) -> list[float]:
@@ -107,11 +113,10 @@ def scale_of(
 ) -> Scale:
     """Returns a scale that contains all values, with round ends. It is logarithmic if `log` says
     so, or by default if all values are positive and differ by more than a factor of a hundred."""
-    found = list(values)
+    found = list(map(drawable, values))
     low, high = min(found), max(found)
-    if log is None:
-        log = low > 0 and high / low > 100
-    if low == high:
+    log = low > 0 and (high / low > 100 if log is None else log)
+    if math.isclose(low, high, rel_tol=1e-12):  # round ends could be one number
         margin = abs(low) * 0.05 or 0.5
         low, high = low - margin, high + margin
     if log:

@@ -151,19 +151,36 @@ def test_run_page_continues_its_log_after_the_server_was_restarted(
         log = page.get_by_role("log")
         printed("two\n")
         expect(log).to_have_text("one\ntwo\n")
+        beside = page.context.new_page()
+        beside.goto(page.url.partition("runs/")[0])
         first.close()
-        away = page.get_by_text("The server does not answer")
+        away, aside = (each.get_by_text("The server does not answer") for each in (page, beside))
         expect(away).to_be_visible()
+        expect(aside).to_be_visible()
         printed("three\n")
         again = left.enter_context(serving(project, "--port", port))
-        # The new server requires another token, and the browser stops after the refusal.
+        # The new server requires another token.
         with page.expect_response(lambda each: "/log?" in each.url and each.status == 401):
             pass
         page.context.new_page().goto(again)
         expect(log).to_have_text("one\ntwo\nthree\n")
         expect(away).to_have_count(0)
+        expect(aside).to_have_count(0)
         printed("four\n")
         expect(log).to_have_text("one\ntwo\nthree\nfour\n")
+
+
+def test_run_pages_side_by_side_share_the_connections_of_a_browser(
+    page: Page, make_run: MakeRun
+) -> None:
+    run = make_run("job-a", [{"log": "one\n", "state": "running"}], "running", engine="none-such")
+    beside = [page.context.new_page() for _ in range(7)]
+    for each in beside:
+        each.goto(f"{page.url}runs/job-a")
+    with run.log(0).open("a") as file:
+        file.write("two\n")
+    for each in beside:
+        expect(each.get_by_role("log")).to_have_text("one\ntwo\n")
 
 
 def test_run_page_shows_a_log_as_text_and_keeps_its_end(page: Page, make_run: MakeRun) -> None:
