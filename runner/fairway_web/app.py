@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -156,7 +157,6 @@ def _with_headers(send: Send) -> Send:
 def application(store: RunStore, sign_in: SignIn, follower: Follower | None = None) -> Guard:
     """Returns the server of one project's runs, with this kind of sign-in."""
     site = Site(Runs(store.base), follower)
-    site.refresher.start()
     static = StaticFiles(packages=[("fairway_web", "static")])
     app = Starlette(
         routes=[
@@ -169,11 +169,22 @@ def application(store: RunStore, sign_in: SignIn, follower: Follower | None = No
             Mount("/api/v1", api(site, _HANDLERS)),
         ],
         exception_handlers=_HANDLERS,
+        lifespan=_refreshing,
     )
     app.state.site = site
     # Behind a proxy, which alone speaks TLS, a redirect would lead to http://.
     app.router.redirect_slashes = False
     return Guard(app, sign_in)
+
+
+@asynccontextmanager
+async def _refreshing(app: Starlette) -> AsyncIterator[None]:
+    refresher = app.state.site.refresher
+    refresher.start()
+    try:
+        yield
+    finally:
+        refresher.end()
 
 
 async def _healthy(request: Request) -> Response:

@@ -125,7 +125,7 @@ def config_of(app: ASGIApp) -> uvicorn.Config:
         log_level="warning",
         access_log=False,  # the address of the sign-in contains the token
         server_header=False,
-        lifespan="off",
+        lifespan="on",
         timeout_graceful_shutdown=_GRACE,
         # No proxy between this server and the browser supplies a client's address.
         proxy_headers=False,

@@ -109,7 +109,7 @@ from starlette.testclient import TestClient
 from fairway_runner.runs.store import RunStore
 from fairway_web.app import application
 from fairway_web.auth import ByToken
-app = application(RunStore(Path(".fairway")), ByToken({"localhost"}, "c", "t"))
+app = application(RunStore(Path(".fairway")), ByToken({"localhost:80"}, "c", "t"))
 with TestClient(app, "http://localhost", headers={"Authorization": "Bearer t"}) as client:
     for path in sys.argv[1:]:
         assert client.get(path).status_code == 200, path
