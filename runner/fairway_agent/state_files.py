@@ -102,7 +102,7 @@ class TaskState(JsonRecord, called="the state"):
     @property
     def again(self) -> TaskState:
         """State of a task that is to run again: its attempts go on counting."""
-        return TaskState(attempt=self.attempt, started=self.started, held=self.held)
+        return TaskState(attempt=self.attempt, held=self.held)
 
     @property
     def ends_with_this(self) -> dict[str, int]:
@@ -116,8 +116,8 @@ class TaskState(JsonRecord, called="the state"):
 
 @dataclass(frozen=True, slots=True)
 class RunState(JsonRecord, called="the state"):
-    """State of a run and the reason; when it started and ended, in seconds since 1970; its
-    supervisor's process id; the number of its submission, from 0; its tasks' count by state.
+    """State of a run and the reason; when its last submission started and ended, in seconds since
+    1970; its supervisor's process id; that submission's number, from 0; its tasks' count by state.
     `limit` names the limit of its own that it exceeded, and `exit_code` is its code then."""
 
     ONE_OF: ClassVar[dict[str, tuple[str, ...]]] = {"state": STATES}
@@ -131,6 +131,11 @@ class RunState(JsonRecord, called="the state"):
     tasks: Mapping[str, int] = field(default_factory=dict)
     exit_code: Whole | None = None
     limit: str | None = None
+
+    def start_with(self, tasks: Iterable[TaskState]) -> float | None:
+        """Returns when this submission started: as known, or with the first of its own `tasks`."""
+        began = (each.started for each in tasks if each.started and each.state != "queued")
+        return self.started or min(began, default=None)
 
     @property
     def goes_on(self) -> bool:

@@ -255,6 +255,23 @@ def test_batch_run_reports_a_disabled_job_while_tasks_wait(
     assert [run.status.reason for run in runs] == [None] * len(runs)
 
 
+def test_batch_run_that_is_retried_starts_with_its_own_first_task(made: Callable[..., Run]) -> None:
+    """Not with those of earlier submissions, nor with a later attempt."""
+    run = made(tasks=2)
+    State("r-1", 1, complete=True, only=(1,), first={"1": 1}).write(run)
+    state_files.write(run.folder, RunState())
+    run.task_folder(0).mkdir(parents=True, exist_ok=True)
+    state_files.write(run.task_folder(0), TaskState("succeeded", attempt=0, started=1.0, ended=2.0))
+    task: dict[str, Any] = {"id": "1", "state": "running", "executionInfo": STARTED}
+    job = {"id": "r-1", "state": "active", "metadata": OWN}
+    account = account_that(find_job=job, tasks=[task])
+    look(account, run)
+    assert (started := run.status.started) == states.seconds(STARTED["startTime"])
+    task["executionInfo"] = {"startTime": "2026-01-01T01:00:00Z"}
+    look(account, run)
+    assert run.task_status(1).started != started == run.status.started
+
+
 @pytest.mark.parametrize(
     ("why", "reason"),
     [

@@ -89,6 +89,9 @@ class Poller:
             if ended:
                 counts["cancelled"] += counts.pop("queued", 0)
             known = self._run_state(found, counts, job, ended=ended)
+            all_run = state.only is None
+            own = (found[n] for n in found if all_run or run.task_name(n) in state.first)
+            known = replace(known, started=known_state(run.folder).start_with(own))
             if over is not None:
                 known = limited(known, over)
             if setup:
@@ -190,7 +193,6 @@ class Poller:
         self, found: Mapping[int, TaskState], counts: Counter[str], job: Facts, *, ended: bool
     ) -> RunState:
         state = states.run_state(counts, ended=ended)
-        starts = [status.started for status in found.values() if status.started]
         ends = [status.ended for status in found.values() if status.ended]
         reason = ""
         if state == "queued":
@@ -206,7 +208,6 @@ class Poller:
         return RunState(
             state=state,
             reason=reason or None,
-            started=min(starts, default=None),
             ended=max(ends, default=states.end_of(job)) if ended else None,
             tasks={name: count for name, count in counts.items() if count > 0},
         )
