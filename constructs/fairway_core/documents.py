@@ -257,6 +257,9 @@ class Document:
         for end in range(len(path), 0, -1):
             if path[:end] in self.overrides:
                 return self.overrides[path[:end]]
+        below = self.set_below(path)
+        if below in self.overrides and path not in self.text.values:
+            return self.overrides[below]
         tables = (self.text.keys, self.text.values) if of_key else (self.text.values,)
         mark = nearest_mark(path, *tables)
         assert mark is not None, "the root of a document always has a mark"
