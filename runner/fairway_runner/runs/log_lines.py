@@ -173,7 +173,7 @@ def pattern(text: str | None) -> re.Pattern[str] | None:
     try:
         return re.compile(text)
     except (re.error, RecursionError, OverflowError) as error:
-        message = f"--grep: `{text[:60]}` is not a regular expression: {error}"
+        message = f"`{text[:60]}` is not a regular expression: {error}"
         raise UserError.of("bad-value", message, r"write \[ and \( for [ and (") from None
 
 
@@ -184,10 +184,8 @@ def _matching(lines: Iterable[Line], expression: re.Pattern[str]) -> Iterator[Li
             with process_limits.cpu_limit():
                 found = [each for each in batch if expression.search(each.text)]
         except process_limits.OverLimit:
-            message = (
-                f"--grep was stopped after {process_limits.CPU_LIMIT:g} s of processor time: "
-                f"{expression.pattern}"
-            )
+            limit = f"{process_limits.CPU_LIMIT:g} s of processor time"
+            message = f"`{expression.pattern}` was stopped after {limit}"
             hint = "avoid nested repetition: write (a+) for ((?:a+)+)"
             raise UserError.of("slow-pattern", message, hint) from None
         yield from found

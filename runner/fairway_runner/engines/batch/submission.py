@@ -239,7 +239,7 @@ class Submission:
             wait = min(wait * 2, 10.0) * random.uniform(0.7, 1.0)  # noqa: S311
 
     def _taken(self, what: str) -> UserError:
-        hint = "choose another with --run-id"
+        hint = "choose another ID"
         if self.state.submission:
             hint = f"fairway cancel {self.run.id}, and retry it again: its job is another then"
         return Refused.of("taken-run-id", f"the account has {what}", hint)
