@@ -112,7 +112,8 @@ def test_batch_run_whose_job_was_deleted_is_lost_and_keeps_its_task_counts(
     known = RunState("running", started=5.0, tasks={"running": 1, "succeeded": 1})
     state_files.write(run.folder, known)
     look(account_that(find_job=job), run)
-    assert run.status == replace(known, state="lost", reason="its job was deleted")
+    assert (ended := run.status.ended) is not None
+    assert run.status == replace(known, state="lost", reason="its job was deleted", ended=ended)
 
 
 def test_batch_run_retried_during_a_refresh_ignores_the_end_of_its_old_job(

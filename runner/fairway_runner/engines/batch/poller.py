@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -73,7 +74,9 @@ class Poller:
         job = jobs.get(state.job) or self.account.find_job(state.job)
         found: dict[int, TaskState] = {}
         if job is None or states.is_being_deleted(job) or not is_job_of(job, run):
-            known = replace(known_state(run.folder), state="lost", reason="its job was deleted")
+            known = known_state(run.folder)
+            ended = known.ended or time.time()
+            known = replace(known, state="lost", reason="its job was deleted", ended=ended)
         elif brief and not logs and not states.has_ended(job):
             known = _held(self._counted(run, state), job)
         else:
