@@ -31,6 +31,7 @@ from fairway_agent.quick import dataclass
 from fairway_core.findings import Finding, Location, UserError
 from fairway_core.light_fields import FieldError as FieldError
 from fairway_core.light_fields import matching as matching
+from fairway_core.light_fields import spelled as spelled
 from fairway_core.yaml_text import DEEP, FLATTER, DataPath, YamlText, nearest_mark, parse_yaml
 
 if TYPE_CHECKING:
