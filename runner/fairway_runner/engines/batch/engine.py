@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from fairway_runner.engines.engine import Runs
     from fairway_runner.jobs.job import Job
     from fairway_runner.runs.folder import RunFolder, RunFolders
-    from fairway_runner.runs.results import KeptOutput
+    from fairway_runner.runs.kept import KeptOutput
 
 # A killed program cannot remove its user from a node, so the user expires.
 _LIFE = timedelta(hours=1)

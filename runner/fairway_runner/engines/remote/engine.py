@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from fairway_runner.engines.engine import Runs
     from fairway_runner.jobs.job import Job
     from fairway_runner.runs.folder import RunFolder, RunFolders
-    from fairway_runner.runs.results import KeptOutput
+    from fairway_runner.runs.kept import KeptOutput
 
 R = TypeVar("R", bound="JsonRecord")
 A = TypeVar("A", bound="SshAccess | SlurmAccess | KubernetesAccess")
