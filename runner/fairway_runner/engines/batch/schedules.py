@@ -54,7 +54,7 @@ class BatchSchedules:
             store = RunFolders(Path(folder))
             snapshot = code.snapshot(prepared.code, store.base / "code")
             run, _ = store.create(prepared.record, prepared.all_files())
-            state = State(client.job_id(run.id), 0)
+            state = State(0, jobs=(client.job_id(run.id),))
             submission = Submission(run, self.account, self.storage, state)
             payload = submission.pack(snapshot)
             inputs = outputs.missing_inputs(run, self.storage)
