@@ -128,9 +128,11 @@ class Poller:
         }
         add_shares(files, new)
         if logs:
-            for number, attempt in follow_logs(files, found).items():
+            for number, copy in follow_logs(files, found).items():
                 if number in new:  # there may be more attempts than Batch reports
-                    new[number] = states.count_up(new[number], attempt)
+                    new[number] = states.count_up(new[number], copy.attempt)
+                if (begins := copy.begins or None) != found[number].begins:
+                    new[number] = replace(new.get(number, found[number]), begins=begins)
         over = add_endings(files, state.submission, new)
         return found | new, over
 
