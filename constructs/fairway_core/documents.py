@@ -31,6 +31,7 @@ from fairway_agent.quick import dataclass
 from fairway_core.findings import Finding, Location, UserError
 from fairway_core.light_fields import FieldError as FieldError
 from fairway_core.light_fields import matching as matching
+from fairway_core.light_fields import spelled as spelled
 from fairway_core.yaml_text import DEEP, FLATTER, DataPath, YamlText, nearest_mark, parse_yaml
 
 if TYPE_CHECKING:
@@ -257,6 +258,9 @@ class Document:
         for end in range(len(path), 0, -1):
             if path[:end] in self.overrides:
                 return self.overrides[path[:end]]
+        below = self.set_below(path)
+        if below in self.overrides and path not in self.text.values:
+            return self.overrides[below]
         tables = (self.text.keys, self.text.values) if of_key else (self.text.values,)
         mark = nearest_mark(path, *tables)
         assert mark is not None, "the root of a document always has a mark"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pydantic import GetCoreSchemaHandler
+    from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
     from pydantic_core import core_schema
 
     from fairway_core.yaml_text import DataPath
@@ -39,10 +39,11 @@ class FieldError(ValueError):
 
 class Check:
     """An `AfterValidator` for fields of light models too: `func` takes a value of the field's type,
-    and returns it. Raises FieldError for one that does not fit."""
+    and returns it. Raises FieldError for one that does not fit. Editors' schemas have the `pattern`
+    of text, unless that is empty."""
 
-    def __init__(self, func: Callable[[Any], Any]) -> None:
-        self.func = func
+    def __init__(self, func: Callable[[Any], Any], pattern: str = "") -> None:
+        self.func, self.pattern = func, pattern
 
     def __get_pydantic_core_schema__(
         self, source: object, handler: GetCoreSchemaHandler
@@ -50,6 +51,11 @@ class Check:
         from pydantic_core import core_schema
 
         return core_schema.no_info_after_validator_function(self.func, handler(source))
+
+    def __get_pydantic_json_schema__(
+        self, schema: core_schema.CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        return handler(schema) | ({"pattern": f"^(?:{self.pattern})$"} if self.pattern else {})
 
 
 def matching(pattern: str, message: str, hint: str) -> Check:
@@ -61,6 +67,12 @@ def matching(pattern: str, message: str, hint: str) -> Check:
         return text
 
     return Check(check)
+
+
+def spelled(pattern: str, message: str, hint: str) -> Check:
+    """Returns a check like that of `matching`, whose pattern editors' schemas have too: it must be
+    one of JavaScript's as well."""
+    return Check(matching(pattern, message, hint).func, pattern)
 
 
 HEAD_IMAGE = "python:3.12.14-slim-trixie"

@@ -86,13 +86,14 @@ def _typed(text: str, before: Any, annotations: list[Any], location: Location, k
         return text
     if isinstance(before, str) and (takes_text or Any in annotations):
         return text
-    value = _value(text, location, takes_text=takes_text)
+    is_number = isinstance(before, int | float)
+    value = _value(text, location, takes_text=takes_text and not is_number)
     if isinstance(value, dict) and takes_text and not any(map(_is_mapping, others)):
         value = text
-    if isinstance(before, bool) != isinstance(value, bool) and isinstance(before, int | float):
+    if isinstance(before, bool) != isinstance(value, bool) and is_number:
         _fail(f"`{key}` is {describe(before)}: expected the same kind of value", location)
     is_open = Any in annotations or {str, int, float} <= set(annotations)  # in the model
-    if isinstance(before, int | float) and is_open:
+    if is_number and is_open:
         if not isinstance(value, int | float):
             found = f"expected a number, found {describe(value)}"
             _fail(f"`{key}` is {describe(before)}: {found}", location)

@@ -322,10 +322,11 @@ class _Reader:
         try:
             # A number with a leading zero is decimal in YAML 1.2; one with 0x or 0o is not.
             base = 0 if digits.lstrip("+-")[:2].lower() in ("0x", "0o", "0b") else 10
-            value = int(digits, base)
+            # Python itself refuses to read very many digits.
+            value = int(digits, base) if len(digits) <= _LONGEST_INTEGER else None
         except ValueError:
             self._fail("bad-number", f"`{text[:40]}` is not a whole number", node, "quote it")
-        if value.bit_length() > _LONGEST_INTEGER:
+        if value is None or value.bit_length() > _LONGEST_INTEGER:
             self._fail("bad-number", f"`{text[:40]}…` is too large a number", node, "quote it")
         return value
 

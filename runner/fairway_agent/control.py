@@ -34,7 +34,7 @@ from fairway_agent import records, state_files
 from fairway_agent.quick import dataclass
 from fairway_agent.records import JsonRecord, Unfit
 from fairway_agent.resources import Wanted, numbers_of, ranges
-from fairway_agent.spec import LAST
+from fairway_agent.spec import FIGURES, LAST
 from fairway_agent.state_files import BestTasks, Over, RunState
 from fairway_boot import files
 
@@ -294,3 +294,13 @@ def signal_supervisor(folder: Path, number: signal.Signals) -> RunState:
 def is_supervised(folder: Path) -> bool:
     """Returns True if another process holds the run's lock."""
     return state_files.is_held(files.open_lock(folder / "lock"))
+
+
+def lost(folder: Path, state: RunState, reason: str) -> RunState:
+    """Returns the state of a run whose supervisor is gone, with its last sign of life as its end:
+    a change of its state, or a sample of a node."""
+    ended = 0.0
+    for sign in (folder / state_files.FILE, *(folder / FIGURES).glob("*.jsonl")):
+        with suppress(OSError):
+            ended = max(ended, sign.stat().st_mtime)
+    return replace(state, state="lost", reason=state.reason or reason, ended=ended or None)

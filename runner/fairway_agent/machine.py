@@ -111,7 +111,7 @@ def choose(
     if len(gpus) < number or len(cores) < count:
         return None
     numbers, cores = sorted(gpu.index for gpu in gpus), sorted(cores)
-    part = max(len(gpus) / max(1, len(devices.gpus)), len(cores) / len(devices.cores))
+    part = float(wanted.part_of(len(devices.cores), len(devices.gpus)))
     # One slot per core, followed by one per GPU that comes without cores.
     most = devices.processors + max((gpu.index + 1 for gpu in devices.gpus), default=0)
     slots = cores or [devices.processors + each for each in numbers]

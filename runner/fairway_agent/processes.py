@@ -222,10 +222,10 @@ def signal_processes(pids: Collection[int], number: signal.Signals) -> None:
     come before their children: a shell with a trap would otherwise see the end of its child, and
     could end before it gets the signal itself."""
     told = [pid for pid in pids if _is_told_first(pid, number)] or pids
-    _send(sorted(told, key=lambda pid: (_begun(pid), pid)), number)
+    _send(sorted(told, key=lambda pid: (begun(pid), pid)), number)
 
 
-def _begun(pid: int) -> int:
+def begun(pid: int) -> int:
     """Returns when a process was started, in ticks since boot; 0 if it has ended."""
     try:
         text = Path(f"/proc/{pid}/stat").read_bytes()

@@ -106,6 +106,7 @@ def _queued(status: TaskState, reason: str) -> TaskState:
     """Returns a queued state that keeps the counts of earlier starts, and says why it waits."""
     kept = replace(
         status.again,
+        started=status.started,
         submission=status.submission,
         requeues=status.requeues,
         ends=status.ends_with_this or None,

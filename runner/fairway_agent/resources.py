@@ -11,9 +11,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fairway_agent.quick import dataclass
 from fairway_agent.records import Fields, JsonRecord
+
+if TYPE_CHECKING:
+    from fractions import Fraction
 
 # Launchers that bind their ranks themselves would all start at the node's first core, even if the
 # task has others: Open MPI 4 and 5, Intel MPI, MVAPICH 2 and 3.
@@ -59,6 +63,18 @@ class Wanted(JsonRecord, called="what a task wants"):
         if self.cores is not None:
             return self.cores
         return cores * (self.gpus or 0) // max(1, gpus)
+
+    def part_of(self, cores: int, gpus: int) -> Fraction:
+        """Returns the fraction of a node that the task takes, of the resource of which it takes
+        most.
+
+        >>> float(Wanted(gpus=1).part_of(96, 8)), float(Wanted(gpus=1, cores=48).part_of(96, 8))
+        (0.125, 0.5)
+        """
+        from fractions import Fraction  # slow to import
+
+        of_gpus = Fraction(self.gpus or 0, max(1, gpus))
+        return min(Fraction(1), max(of_gpus, Fraction(self.cores_of(cores, gpus), max(1, cores))))
 
     def __str__(self) -> str:
         return " and ".join(

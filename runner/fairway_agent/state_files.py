@@ -57,9 +57,10 @@ class TaskState(JsonRecord, called="the state"):
     first; when that started and ended, in seconds since 1970; how it ended.
 
     `held` is for how many seconds its ended attempts had their nodes, `node` where it runs (names
-    joined by commas), and `log_size` how many bytes an ended task has printed. `job`, `submission`
-    and `stopped` belong to a scheduler: its job id, the submission that this was for, and true if
-    the scheduler ended it. `requeues` counts how often Slurm or Batch restarted the task elsewhere.
+    joined by commas), and `log_size` how many bytes an ended task has printed; `begins` has the
+    bytes of its log at which its attempts after the first begin. `job`, `submission` and `stopped`
+    belong to a scheduler: its job id, the submission that this was for, and true if the scheduler
+    ended it. `requeues` counts how often Slurm or Batch restarted the task elsewhere.
     `ends` counts the attempts of this start of the run that did not end well, by cause: an `error`,
     a lost `node`, a `preemption`. `gpus` and `cores` are the numbers of its devices, and `part` the
     fraction of the node, if it has not the entire node. `best` says which tasks of other runs kept
@@ -80,6 +81,7 @@ class TaskState(JsonRecord, called="the state"):
     reason: str | None = None
     node: str | None = None
     log_size: int | None = None
+    begins: tuple[int, ...] | None = None
     job: str | None = None
     submission: int | None = None
     requeues: int | None = None
@@ -102,7 +104,7 @@ class TaskState(JsonRecord, called="the state"):
     @property
     def again(self) -> TaskState:
         """State of a task that is to run again: its attempts go on counting."""
-        return TaskState(attempt=self.attempt, started=self.started, held=self.held)
+        return TaskState(attempt=self.attempt, held=self.held, begins=self.begins)
 
     @property
     def ends_with_this(self) -> dict[str, int]:
@@ -116,8 +118,8 @@ class TaskState(JsonRecord, called="the state"):
 
 @dataclass(frozen=True, slots=True)
 class RunState(JsonRecord, called="the state"):
-    """State of a run and the reason; when it started and ended, in seconds since 1970; its
-    supervisor's process id; the number of its submission, from 0; its tasks' count by state.
+    """State of a run and the reason; when its last submission started and ended, in seconds since
+    1970; its supervisor's process id; that submission's number, from 0; its tasks' count by state.
     `limit` names the limit of its own that it exceeded, and `exit_code` is its code then."""
 
     ONE_OF: ClassVar[dict[str, tuple[str, ...]]] = {"state": STATES}
@@ -131,6 +133,11 @@ class RunState(JsonRecord, called="the state"):
     tasks: Mapping[str, int] = field(default_factory=dict)
     exit_code: Whole | None = None
     limit: str | None = None
+
+    def start_with(self, tasks: Iterable[TaskState]) -> float | None:
+        """Returns when this submission started: as known, or with the first of its own `tasks`."""
+        began = (each.started for each in tasks if each.started and each.state != "queued")
+        return self.started or min(began, default=None)
 
     @property
     def goes_on(self) -> bool:

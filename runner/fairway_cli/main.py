@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from functools import partial
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NoReturn, get_args, get_origin
 
 import typer
@@ -33,9 +34,13 @@ class PlainValue:
         self._adapter = option.get_runtime_param
 
     def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
-        """Returns the option's value. Raises Typer's BadParameter for an invalid one."""
+        """Returns the option's value. Raises Typer's BadParameter for an invalid one, and UserError
+        for an empty path, which Python takes for the current folder."""
         if value is None:
             return () if param.multiple or param.nargs == -1 else None
+        if value == "" and self._annotation is Path:
+            hint = "name a path, or leave it out; is a variable of your shell empty?"
+            raise UserError.of("bad-value", f"{param.opts[0]}: the path is empty", hint)
         if get_origin(self._annotation) is list:
             if isinstance(value, (list, tuple)) and _all_are(get_args(self._annotation)[0], value):
                 return list(value)

@@ -13,6 +13,7 @@ from fairway_agent.fanout import launchers
 from fairway_agent.machine import Host
 from fairway_agent.resources import Share
 from fairway_agent.spec import Chained, RunPlan, Staged, TaskSpec
+from fairway_agent.ssh import attempt
 from fairway_agent.ssh.attempt import SshNodes
 from fairway_agent.task import attempts
 from fairway_agent.task.task import Task
@@ -304,3 +305,13 @@ def test_proxy_is_bypassed_between_the_nodes_of_a_task(
     assert _direct(tmp_path, []) == ("localhost,10.0.0.0/8", "nd-1"), "all of it is here"
     monkeypatch.setenv("NO_PROXY", "*")
     assert _direct(tmp_path, ["nd-0"])[1] == "*"
+
+
+def test_launch_on_a_host_without_free_ports_ends_with_a_sentence(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setattr("sys.argv", ["attempt", str(tmp_path), "script"])
+    monkeypatch.setenv("FAIRWAY_PROCESSES_PER_NODE", "30000")
+    with pytest.raises(SystemExit) as ended:
+        attempt.main()
+    assert (ended.value.code, capfd.readouterr().err[:26]) == (74, "fairway: no 30000 ports in")

@@ -283,7 +283,7 @@ def test_states_are_either_ongoing_or_final() -> None:
     assert {s for s in state_files.STATES if RunState(s).goes_on} == state_files.GOING_STATES
     assert {s for s in state_files.STATES if RunState(s).is_final} == state_files.FINAL_STATES
     assert not state_files.GOING_STATES & state_files.FINAL_STATES
-    assert TASK.again == TaskState("queued", attempt=1, started=1e9, held=9.5)
+    assert TASK.again == TaskState("queued", attempt=1, held=9.5)
     assert (TASK.attempts, TASK.again.attempts, TaskState().attempts) == (2, 2, 0)
     facts = {"state": "running", "attempt": 0, "started": 5.0}
     assert written(TaskState("running", 0, 5.0)) == facts

@@ -219,8 +219,9 @@ def meeting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Meeting
     subprocess.run(words, check=True)
     serve = executable(tmp_path / "serve", 'echo "served $SSH_ORIGINAL_COMMAND"')
     monkeypatch.setattr(sshd_mesh, "_SERVER", f"{sshd_mesh._SERVER}SetEnv HOME={home}\n")
-    yield Meeting(tmp_path.name, tmp_path / "ssh", key, shlex.quote(str(serve)))
-    config = str(tmp_path / "ssh" / "sshd_config").encode()
+    folder = tmp_path / "a folder"
+    yield Meeting(tmp_path.name, folder, key, shlex.quote(str(serve)))
+    config = str(folder / "sshd_config").encode()
     for entry in Path("/proc").glob("[0-9]*"):
         try:
             is_ours = config in (entry / "cmdline").read_bytes()

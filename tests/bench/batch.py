@@ -121,7 +121,7 @@ def _many(service: Service, count: int) -> Many:
     snapshot = code.snapshot(prepared.code, store.base / "code")
     run, lock = store.create(prepared.record, prepared.all_files())
     os.close(lock)
-    state = State(run.id, 0)
+    state = State(0, jobs=(run.id,))
     submission = Submission(run, Account(target, 600), Storage(target, 600), state)
     return Many(submission, submission.pack(snapshot), snapshot)
 

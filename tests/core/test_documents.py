@@ -228,6 +228,9 @@ def test_document_error_of_override_points_to_the_command_line(tmp_path: Path) -
     assert place is not None
     assert (place.file, place.text, place.column) == ("command line", "-s section.size=3", 17)
     assert changed.location(("section",)).file == "f"
+    made = document("words: [a]").override(["words=[b]", "disks.0.kind=ssd"], Sample)
+    assert made.location(("disks", "0")).text == "-s disks.0.kind=ssd", "it is not in the file"
+    assert made.location(("name",)).file == "f"
 
 
 _LOADER = "pydantic.plugin._loader"

@@ -80,6 +80,8 @@ def _spec(index: int, task: dict[str, Any]) -> str:
 def _state(task: dict[str, Any]) -> dict[str, Any]:
     state = task.get("state", "succeeded")
     facts = {"state": state, "attempt": task.get("attempt", 0), "started": 1e9, "ended": 1e9 + 5}
+    if "begins" in task:
+        facts["begins"] = task["begins"]
     if "empty" in task:
         facts["empty_outputs"] = task["empty"]
     return {**facts, "exit_code": task.get("exit_code", 0 if state == "succeeded" else 1)}

@@ -16,6 +16,7 @@ from fairway_runner.engines.capabilities import (
     ineffective,
     require,
     require_gpus,
+    require_mountable,
     require_share,
 )
 from fairway_runner.engines.engine import Engine, engine_for
@@ -249,3 +250,25 @@ def test_priority_without_effect_on_the_engine_gives_a_warning(
         assert finding.hint.endswith("a target with `slurm` or `batch` or `kubernetes`")
         prepared = prepare(job_file, on, store, asks=False)
         assert "no-effect" in [each.id for each in prepared.warnings]
+
+
+@pytest.mark.parametrize(
+    ("there", "runs", "refused"),
+    [
+        (Target.local(), "/a:b/runs", "/a:b/runs"),
+        (target_of("ssh", {"shared": "/data/x,y"}), "/a:b/runs", "/data/x,y"),
+        (target_of("batch", mounts={"data": "/d:1"}), "/runs", "/d:1"),
+        (target("slurm"), "/a:b/runs", ""),
+    ],
+)
+def test_container_is_refused_where_a_mounted_path_has_a_separator(
+    there: Target, runs: str, refused: str
+) -> None:
+    job = Job(name="x", command="true", container={"image": "a:1"})
+    require_mountable(job.model_copy(update={"container": None}), there, Path(runs))
+    if not refused:
+        require_mountable(job, there, Path(runs))
+        return
+    with pytest.raises(UserError, match=f"^{refused} cannot be mounted") as said:
+        require_mountable(job, there, Path(runs))
+    assert said.value.findings[0].path == "container"

@@ -68,7 +68,8 @@ def test_sweep_prints_points_with_overrides_and_truncates_long_tables(sweep: Run
     assert found[4]["params"]["lr"] == 0.5
     code, printed, _ = sweep("job.yaml")
     assert code == 0
-    lines = printed.splitlines()
+    shared, *lines = printed.splitlines()
+    assert shared.split() == ["params", "epochs=3"]
     assert lines[0].split() == ["TASK", "lr", "tags", "optimizer"]
     assert len(lines) == 7
     assert lines[1].split() == ["0", "0.1", "[a,", "b]"]
@@ -76,7 +77,7 @@ def test_sweep_prints_points_with_overrides_and_truncates_long_tables(sweep: Run
     assert lines[5].split()[:2] == ["4", "0.5"]
     points = "sweep.points={grid: {a: {start: 0, stop: 1500, step: 1}}}"
     lines = sweep("job.yaml", "-s", points)[1].splitlines()
-    assert len(lines) == 1 + 1000 + 1
+    assert len(lines) == 2 + 1000 + 1
     assert lines[-2].split() == ["999", "999"]
     assert lines[-1] == "… and 500 more; all of them: --json"
     assert len(json_of(sweep, "job.yaml", "-s", points)) == 1500
@@ -91,7 +92,7 @@ def test_sweep_prints_points_with_overrides_and_truncates_long_tables(sweep: Run
     found = json_of(sweep, "job.yaml", "-s", "sweep.points={repeat: 2}")
     assert [each["params"] for each in found] == [{"epochs": 3, "lr": 0.5}] * 2
     code, printed, _ = sweep("job.yaml", "-s", "sweep.points={repeat: 2}")
-    assert (code, printed.split()) == (0, ["TASK", "0", "1"])
+    assert (code, printed.split()) == (0, ["params", "epochs=3", "lr=0.5", "TASK", "0", "1"])
 
 
 @pytest.mark.parametrize(

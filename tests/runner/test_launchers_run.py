@@ -384,3 +384,12 @@ def test_tensorflow_template_gives_each_process_its_role_in_the_cluster(
     addresses = [address for role in ("chief", "ps", "worker") for address in cluster.get(role, [])]
     assert len(set(addresses)) == 4
     assert [address.split(":")[0] for address in addresses] == ["127.0.1.1"] * 2 + ["127.0.1.2"] * 2
+
+
+def test_tensorflow_template_ends_the_others_when_a_parameter_server_fails(engine: Engine) -> None:
+    command = """if [[ $TF_CONFIG == *'"type": "ps"'* ]]; then exit 7; fi; exec sleep 300"""
+    servers = {"parameter_servers": 1}
+    done = engine.run(
+        template="tensorflow", options=servers, command=command, nodes=1, processes_per_node=3
+    )
+    assert done.returncode == 7

@@ -17,6 +17,7 @@ from fairway_cli.ui.catalogue import gpu_table, use_table
 from fairway_core.findings import UserError
 from fairway_runner.output_file import write_output
 from fairway_runner.runs.figures import Gpu, Sample, figures, in_words
+from fairway_runner.runs.records import STEPS_FILE, StepRecord, steps_text
 from fairway_runner.runs.report import charts
 from fairway_runner.runs.report.charts import overlay, points, throughput_metric
 from fairway_runner.runs.report.data import MOST_CURVES, read
@@ -119,6 +120,9 @@ def test_report_measures_scaling_against_the_smallest_task(sweep: Run) -> None:
     assert "loss over ranks" in page(sweep, "loss")
     with pytest.raises(UserError, match="no metric `speed`"):
         page(sweep, "speed")
+    (sweep.folder / STEPS_FILE).write_text(steps_text([StepRecord("one", "one-a", "local", {})]))
+    with pytest.raises(UserError, match="is a run of several steps"):
+        page(sweep, "images_per_second")
 
 
 @pytest.mark.usefixtures("sweep")

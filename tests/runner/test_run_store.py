@@ -46,6 +46,10 @@ def test_run_store_derives_states_from_the_lock_and_makes_unique_ids(store: RunS
     assert run.state == "queued"
     os.close(lock)
     assert run.state == "lost"
+    state_files.write(run.folder, RunState("running", started=1.0))
+    os.utime(run.folder / "state.json", (7.0, 7.0))
+    status = run.status
+    assert (status.state, status.ended, "fairway retry" in status.reason) == ("lost", 7.0, True)
     run.wait()
     assert run.exit_code == 5
     ids = {store.new_id("job") for _ in range(100)}

@@ -171,7 +171,7 @@ def test_steps_that_cannot_be_submitted_are_refused(
     write(tmp_path, {"train": {**TRAIN, "template": "plain"}})
     said = f"the run of the step `train` cannot be named {'a' * 58}-train"
     done = here("submit", "steps.yaml", "--run-id", "a" * 58)
-    ends(done, 2, said, "a --run-id of up to 57 lower-case letters")
+    ends(done, 2, said, "an ID of up to 57 lower-case letters")
     assert not (tmp_path / ".fairway" / "runs").exists()
     code, out, _ = here("submit", "steps.yaml", "--run-id", "a" * 57, "--dry-run")
     assert (code, "1 step on local" in out) == (0, True)

@@ -254,6 +254,6 @@ def test_lost_local_run_that_had_started_is_not_resumed(
     assert run.never_began
     (file := run.folder / left).parent.mkdir(parents=True, exist_ok=True)
     file.write_text('{"state": "running", "started": 1.0}')
-    assert run.status.reason is None
+    assert "fairway retry job-a" in run.status.reason
     assert here("submit", "--resume", "job-a")[0] == 0
     assert (run.state, run.never_began) == ("lost", False)

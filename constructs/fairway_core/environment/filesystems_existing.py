@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from fairway_core.documents import FieldError, matching, written_as
+from fairway_core.documents import FieldError, spelled
 from fairway_core.environment.filesystem_base import EnvironmentParts, FileSystem
 from fairway_core.environment.kubernetes import KubernetesNodes
 
@@ -17,24 +17,24 @@ if TYPE_CHECKING:
     from fairway_core.environment.clusters import AnyCluster
     from fairway_core.yaml_text import DataPath
 
-# Nodes read both as fields of a line, so neither has a space or a line break.
-_HOST = r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?"
-_EXPORT = r"/([A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)*)?"
 _LIMIT = "its server"
 
+# Nodes read both as fields of a line, so neither has a space or a line break.
 Host = Annotated[
     str,
-    matching(_HOST, "`{}` is neither a name nor an IPv4 address", "for example nfs.example.com"),
-    written_as(_HOST),
+    spelled(
+        r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?",
+        "`{}` is neither a name nor an IPv4 address",
+        "for example nfs.example.com",
+    ),
 ]
 ExportedPath = Annotated[
     str,
-    matching(
-        _EXPORT,
+    spelled(
+        r"/([A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)*)?",
         "`{}` is not the path of an export",
         "letters, digits, dots, hyphens and underscores between slashes: /srv/data",
     ),
-    written_as(_EXPORT),
 ]
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from fairway_core.documents import FieldError, Model, matching, rule, written_as
+from fairway_core.documents import FieldError, Model, matching, rule, spelled
 from fairway_core.environment.values import Location
 from fairway_core.fields import Days, Emails, between, each_once
 from fairway_core.resource_ids import RegistryId, ResourceGroupId, WorkspaceId
@@ -17,8 +17,9 @@ Retention = Annotated[Days, between(1, 365, "a registry keeps manifests without 
 _USUAL_RETENTION = 30
 
 
-_HOST = r"[a-z0-9][a-z0-9.-]+[a-z0-9]"
-_LOGIN_SERVER = matching(_HOST, "`{}` is not the name of a host", "such as contoso.azurecr.io")
+_LOGIN_SERVER = spelled(
+    r"[a-z0-9][a-z0-9.-]+[a-z0-9]", "`{}` is not the name of a host", "such as contoso.azurecr.io"
+)
 
 
 class Registry(Model, defer_build=True):
@@ -30,7 +31,7 @@ class Registry(Model, defer_build=True):
     existing: RegistryId | None = None
     """The id of an existing registry to use in place of a new one. Nodes get the right to pull from
     it. Its owner must open its network to the nodes."""
-    login_server: Annotated[str, _LOGIN_SERVER, written_as(_HOST)] | None = None
+    login_server: Annotated[str, _LOGIN_SERVER] | None = None
     """Host name of `existing`, with which the names of its images begin; by default
     `NAME.azurecr.io`."""
     sku: Literal["Basic", "Standard", "Premium"] = "Premium"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator
 
-from fairway_core.documents import FieldError, Model, matching, written_as
+from fairway_core.documents import FieldError, Model, matching, spelled, written_as
 from fairway_core.findings import UserError
 
 if TYPE_CHECKING:
@@ -226,10 +226,9 @@ class DescribedSize(Model):
 
     name: Annotated[
         str,
-        matching(
+        spelled(
             _SIZE_NAME, "`{}` is not the name of a VM size", "such as Standard_ND96isr_H100_v5"
         ),
-        written_as(_SIZE_NAME),
     ]
     """Its name in Azure."""
     like: str
@@ -265,12 +264,11 @@ SizeText = Annotated[str, BeforeValidator(_size_text, json_schema_input_type=str
 OfferedSize = Annotated[SizeText, accepted_by(offered_size)]
 EnvironmentName = Annotated[
     str,
-    matching(
+    spelled(
         _ENVIRONMENT_NAME,
         "`{}` is not a valid environment name",
         "2 to 12 lower-case letters, digits and hyphens; first a letter, last no hyphen",
     ),
-    written_as(_ENVIRONMENT_NAME),
 ]
 Location = Annotated[str, AfterValidator(_location), written_as(_LOCATION.pattern)]
 StackId = Annotated[

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import sys
 from functools import cached_property
 from pathlib import Path
@@ -86,7 +87,7 @@ class Folders:
             name=f"{self.run}/{self.task}",
             folder=self.base / "ssh",
             key=Path(shared, "fairway_key"),
-            serve=f"{self.programs}/fairway-node serve",
+            serve=f"{shlex.quote(str(self.programs))}/fairway-node serve",
         )
 
     @cached_property

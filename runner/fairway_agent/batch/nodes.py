@@ -115,6 +115,10 @@ class BatchNodes(Nodes):
         """Prints the line, as this program's output is the task's log."""
         print_line(line)
 
+    def begin_attempt(self, task: Task, line: str) -> None:
+        """Notes nothing: each attempt has a log of its own here."""
+        self.append_log_line(task, line)
+
     def open_log(self, task: Task) -> BinaryIO:
         """Returns this program's own standard output, which Batch keeps."""
         return os.fdopen(os.dup(1), "wb")

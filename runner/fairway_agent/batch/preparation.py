@@ -35,14 +35,15 @@ def prepare() -> int:
     if folders.job_facts.setup_is_admin:  # tasks run as another user, and need these files
         os.umask(0)
     job_facts.write_index(folders.record / "tasks.jsonl", folders.index)
-    share_inputs(folders)
-    code = 0
-    if (folders.record / "setup.jsonl").exists():
-        try:
+    code, what = 0, "the inputs could not be shared"
+    try:
+        share_inputs(folders)
+        what = "the setup could not be started"
+        if (folders.record / "setup.jsonl").exists():
             code = _run(folders, folders.spec(), "setup")
-        except (OSError, Fault) as error:
-            say(f"the setup could not be started: {error}")
-            code = 126
+    except (OSError, Fault) as error:
+        say(f"{what}: {error}")
+        code = 126
     if folders.job_facts.setup_is_admin:
         # Every user of the node may read and change the files; links stay unchanged.
         for base, _, files in os.walk(folders.job):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import pwd
+import shlex
 import shutil
 import signal
 import subprocess
@@ -49,8 +50,8 @@ PrintMotd no
 _SERVER = f"""\
 Port {{port}}
 ListenAddress {{address}}
-HostKey {{folder}}/key
-AuthorizedKeysFile {{folder}}/authorized_keys
+HostKey "{{folder}}/key"
+AuthorizedKeysFile "{{folder}}/authorized_keys"
 {KEYS_ALONE}AllowTcpForwarding no
 AllowAgentForwarding no
 MaxStartups 1000
@@ -63,9 +64,9 @@ ForceCommand {{serve}}
 _CLIENT = """\
 Host *
     User {user}
-    IdentityFile {folder}/key
+    IdentityFile "{folder}/key"
     IdentitiesOnly yes
-    UserKnownHostsFile {folder}/known_hosts
+    UserKnownHostsFile "{folder}/known_hosts"
     GlobalKnownHostsFile /dev/null
     HostKeyAlias {alias}
     StrictHostKeyChecking yes
@@ -82,7 +83,8 @@ Host *
 class Meeting:
     """One task's servers: its `name`, which no other task on these nodes has; the `folder` on each
     node for keys and configurations; the file of the run's private `key` as it came; and the
-    command that answers for a node, with the file that describes the node as an extra argument."""
+    command that answers for a node, as a shell reads it, with the file that describes the node as
+    an extra argument."""
 
     name: str
     folder: Path
@@ -142,7 +144,7 @@ def start_server(meeting: Meeting, address: str, context: Path) -> int:
     if os.geteuid() == 0:
         Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)  # required by root's sshd
     folder, errors = meeting.folder, ""
-    serve = f"{meeting.serve} {context}"
+    serve = f"{meeting.serve} {shlex.quote(str(context))}"
     for port in meeting.ports:
         file = folder / "sshd_config"
         text = _SERVER.format(port=port, address=address, folder=folder, serve=serve)
@@ -236,9 +238,7 @@ def serve(context_file: str) -> int:
     os.chdir(context["code"])
     match original.split():
         case ["fairway-run", *_]:
-            folder = base / "sessions"
-            folder.mkdir(exist_ok=True)
-            (folder / f"{_SERVED}{os.getsid(0)}").touch()
+            note_session(base, _SERVED)
             return remote_exec.answer(_as_here)
         case ["fairway-signal", name, *_]:
             processes.signal_sessions(sessions(base), signal.Signals[f"SIG{name}"])
@@ -250,7 +250,7 @@ def serve(context_file: str) -> int:
         case ["fairway-event", kind, *_]:
             (base / "event").write_text(kind, encoding="ascii")
         case _:
-            (base / "sessions" / str(os.getsid(0))).touch()
+            note_session(base)
             os.environ[_MARK] = str(base)
             os.execv("/bin/bash", ["bash", "-c", original])  # noqa: S606
     return 0
@@ -258,15 +258,31 @@ def serve(context_file: str) -> int:
 
 def sessions(base: Path) -> set[int]:
     """Returns the sessions that other nodes started here, and those that MPI's daemons create."""
-    noted = {int(entry.name) for entry in (base / "sessions").glob("[0-9]*")}
+    noted = _noted(base)
     return noted | processes.sessions_with(f"{_MARK}={base}") if noted else noted
 
 
 def served(base: Path) -> set[int]:
     """Returns the sessions that serve a command of another node to its end: the programs that it
     starts have sessions of their own, and are signalled over its channel."""
-    found = (base / "sessions").glob(f"{_SERVED}[0-9]*")
-    return {int(entry.name.removeprefix(_SERVED)) for entry in found}
+    return _noted(base, _SERVED)
+
+
+def note_session(base: Path, kind: str = "") -> None:
+    """Records this process's session, and when its leader began: a number is used again."""
+    (base / "sessions").mkdir(exist_ok=True)
+    leader = os.getsid(0)
+    (base / "sessions" / f"{kind}{leader}-{processes.begun(leader)}").touch()
+
+
+def _noted(base: Path, kind: str = "") -> set[int]:
+    """Returns the recorded sessions of a kind whose leader is the same, or has ended."""
+    found = set()
+    for entry in (base / "sessions").glob(f"{kind}[0-9]*"):
+        leader, began = map(int, entry.name.removeprefix(kind).split("-"))
+        if processes.begun(leader) in (0, began):
+            found.add(leader)
+    return found
 
 
 def _as_here(command: remote_exec.Command) -> remote_exec.Command:

@@ -4,6 +4,7 @@ the task's folder, and has a server of the task's own."""
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import time
 from contextlib import suppress
@@ -61,7 +62,7 @@ class Gang:
             name=f"{run.name}/{task}",
             folder=own / "ssh",
             key=run / "fairway_key",
-            serve=f"{processes.BUNDLE}/fairway-node serve",
+            serve=f"{shlex.quote(str(processes.BUNDLE))}/fairway-node serve",
         )
         self.patience = patience(size, size) if pods is None else pods.patience or 0.0
         self.is_queued = pods is not None and bool(pods.queue)

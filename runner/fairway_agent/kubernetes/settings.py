@@ -171,7 +171,7 @@ def resources_of(resources: Mapping[str, str], wanted: Wanted | None) -> dict[st
         # An integer, unless a node has more GPUs than processors.
         mine = int(parse(resources[_CPU]) * 1000 * (wanted.gpus or 0) / max(1, gpus))
         found[_CPU] = str(wanted.cores_of(cores, gpus) or f"{mine}m")
-    part = _part(resources, wanted)
+    part = wanted.part_of(cores, gpus)
     for name in ("memory", "ephemeral-storage"):  # all others, such as adapters, are a node's
         if name in resources:
             found[name] = f"{int(parse(resources[name]) * part / _MI)}Mi"
@@ -183,7 +183,10 @@ def resources_of(resources: Mapping[str, str], wanted: Wanted | None) -> dict[st
 
 def part_of(resources: Mapping[str, str], wanted: Wanted | None) -> float | None:
     """Returns the fraction of a node that a task takes; None for an entire one."""
-    return None if wanted is None else round(float(_part(resources, wanted)), 6)
+    if wanted is None:
+        return None
+    gpus, cores = counts(resources)
+    return round(float(wanted.part_of(cores, gpus)), 6)
 
 
 def on_one_node(resources: Mapping[str, str], wanted: Wanted | None) -> int:
@@ -193,13 +196,6 @@ def on_one_node(resources: Mapping[str, str], wanted: Wanted | None) -> int:
     asked = resources_of(resources, wanted)
     amounts = [(parse(resources[name]), parse(text)) for name, text in asked.items()]
     return max(1, min((int(all_ // each) for all_, each in amounts if each), default=1))
-
-
-def _part(resources: Mapping[str, str], wanted: Wanted) -> Fraction:
-    gpus, cores = counts(resources)
-    parts = [Fraction(wanted.gpus or 0, max(1, gpus))]
-    parts.append(Fraction(wanted.cores_of(cores, gpus), max(1, cores)))
-    return min(Fraction(1), max(parts))
 
 
 def _gpu(resources: Mapping[str, str]) -> str:

@@ -55,8 +55,8 @@ class Taken(Fault):
         run = folder.name
         text = f"this namespace has Jobs of a run {run} with another shared folder"
         label = f"{RUN}={run_label(run)}"
-        hint = f"choose another --run-id; what has this one: kubectl get jobs -l {label}"
-        super().__init__("taken-id", text, hint, 2)
+        hint = f"choose another ID; what has this one: kubectl get jobs -l {label}"
+        super().__init__("taken-run-id", text, hint, 2)
 
 
 def make(api: Api, folder: Path, name: str) -> None:

@@ -122,7 +122,7 @@ def receive(
                     raise
                 if is_another(folder, _created(draft)):
                     message = f"{shared} has another run `{run}`"
-                    hint = "choose another with --run-id"
+                    hint = "choose another ID"
                     raise Fault("taken-run-id", message, hint, exit_code=2) from None
                 # Takes over the retry's orders, unless those of a later one exist.
                 new, known = job_facts.read_retry(draft), job_facts.read_retry(folder)

@@ -19,7 +19,7 @@ import socket
 import subprocess
 import sys
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -129,12 +129,11 @@ class Resources:
         return max(1, wanted.cores_of(self.node.cpus, self.node.gpus))
 
     def part_of(self, wanted: Wanted | None) -> float | None:
-        """Returns the fraction of a node that a task takes, by the resource of which it takes most;
-        None for entire nodes."""
+        """Returns the fraction of a node that a task takes; None for entire nodes."""
         if wanted is None:
             return None
-        gpus = (wanted.gpus or 0) / max(1, self.node.gpus)
-        return round(min(1.0, max(gpus, self.cpus_of(wanted) / self.node.cpus)), 6)
+        takes = replace(wanted, cores=self.cpus_of(wanted))
+        return round(float(takes.part_of(self.node.cpus, self.node.gpus)), 6)
 
 
 def partition_resources(request: SubmitRequest) -> Resources:

@@ -97,7 +97,7 @@ def arguments(
         f"--signal=B:USR1@{min(math.ceil(plan.grace) + _NOTICE, _EARLIEST_NOTICE)}",
         f"--nice={asked.nice}",
         f"--chdir={folder}",
-        f"--output={folder}/slurm.txt",
+        f"--output={str(folder).replace('%', '%%')}/slurm.txt",  # % begins a replacement
         "--open-mode=append",
     ]
     if part.width > resources.cpus and not wanted:

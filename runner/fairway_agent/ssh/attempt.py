@@ -18,7 +18,7 @@ from fairway_agent.fanout import launchers, remote_exec
 from fairway_agent.prepare import set_up
 from fairway_agent.resources import CORES, numbers_of, pin, ports_of
 from fairway_agent.sampler import Sampling, sampler
-from fairway_agent.state_files import NODE
+from fairway_agent.state_files import IO_ERROR, NODE
 from fairway_agent.task.scheduled import SharedNodes
 from fairway_agent.task.task import Loss, Task
 
@@ -27,7 +27,11 @@ def main() -> None:
     run, script = Path(sys.argv[1]), sys.argv[2]
     # The supervisor may be on another host, and cannot know the free ports of this one.
     width = int(os.environ["FAIRWAY_PROCESSES_PER_NODE"])
-    os.environ["FAIRWAY_MAIN_PORT"] = str(launchers.free_port(width, ports_of(os.environ)))
+    try:
+        os.environ["FAIRWAY_MAIN_PORT"] = str(launchers.free_port(width, ports_of(os.environ)))
+    except OSError as error:
+        sys.stderr.write(f"fairway: {error}\n")
+        sys.exit(IO_ERROR)
     if cores := os.environ.get(CORES):
         pin(numbers_of(cores))
     hosts = os.environ["FAIRWAY_HOSTS"].split(",")

@@ -130,7 +130,8 @@ def states(shared: Path, request: messages.StatesRequest, _: object) -> messages
         # The run may have ended between the two reads, and recorded everything.
         again = runs.reports(shared, {run: request.runs[run]})[run]
         if again and again.state and again.state.goes_on:
-            again = replace(again, state=replace(again.state, state="lost", reason=_GONE))
+            lost = control.lost(shared / "runs" / run, again.state, _GONE)
+            again = replace(again, state=lost)
         found[run] = again
     return messages.StatesReport(found)
 

@@ -39,7 +39,7 @@ def launch(task: Task) -> None:
     if task.attempt > 0 and task.before:
         checkpoint = environment["FAIRWAY_CHECKPOINT_DIR"]
         line = task_logs.attempt_line(task.attempt, task.before, checkpoint)
-        task.nodes.append_log_line(task, line)
+        task.nodes.begin_attempt(task, line)
         task.before = ""  # printed once, even if the attempt fails to start
     task.kill_at, task.timed_out, task.stopped_for = None, False, ""
     task.process = program(task, script, environment)

@@ -143,6 +143,16 @@ class Nodes:
         """Appends a line of Fairway's own to the log."""
         task_logs.append(self.log_file(task), line)
 
+    def begin_attempt(self, task: Task, line: str) -> None:
+        """Appends the line of an attempt to the log, after noting where it is: programs may print
+        such lines too."""
+        log, before = self.log_file(task), task.begins[: task.attempt - 1]
+        size = log.stat().st_size if log.exists() else 0
+        task.begins = (*before, *[size] * (task.attempt - len(before)))
+        if (last := state_files.read_task(task.folder)) is not None:
+            task.record(replace(last, begins=task.begins))
+        self.append_log_line(task, line)
+
     def written(self, task: Task) -> Path:
         """Returns the folder in which each of the task's outputs has a folder to write into."""
         return task.folder / "work"
@@ -196,6 +206,7 @@ class Task:
     timed_out: bool = False
     stopped_for: str = ""
     before: str = task_logs.RETRIED
+    begins: tuple[int, ...] = ()
     states: state_files.States = field(default_factory=state_files.States)
     session_folder: Path | None = None
     idle: IdleWatch | None = None
@@ -340,6 +351,7 @@ class Task:
         them ended, if this process belongs to the same submission."""
         last = state_files.read_task(self.folder) or TaskState()
         self.attempt, self.held = last.attempts - 1, last.held or 0.0
+        self.begins = last.begins or ()
         if self.submission is not None and last.submission == self.submission:
             self.failures_by_cause = Counter(last.ends_with_this)
             self.before = begun_again
@@ -382,6 +394,7 @@ class Task:
         started, held = self.started or None, round(self.held, 3)
         ends, facts = dict(self.failures_by_cause) or None, self.nodes.facts(self)
         known = TaskState(state, self.attempt, started, held=held, ends=ends, **facts)
+        known = replace(known, begins=self.begins or None)
         if any(each.best for each in self.plan.chained):
             known = replace(known, best=control.read(self.run_folder).best or None)
         if (share := self.share) is None or state == "queued":

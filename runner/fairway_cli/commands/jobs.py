@@ -206,7 +206,10 @@ def sweep(
     set_: arguments.SetOption = None,
     json_: arguments.JsonOption = False,
 ) -> None:
-    """List the points of a job's sweep with the parameters of each; nothing is started."""
+    """List the points of a job's sweep with the parameters of each; nothing is started.
+
+    Of the job only `sweep` and `params` are checked; `fairway submit --dry-run` checks all of it.
+    """
     from fairway_cli.ui.runs import print_points
     from fairway_runner.jobs.job_file import load_job, sweeps_files
     from fairway_runner.submit.run_inputs import with_files

@@ -72,8 +72,9 @@ def task_table(tasks: list[dict[str, Any]], params: Sequence[str], metrics: Sequ
 
 
 def print_points(points: list[dict[str, Any]]) -> None:
-    """Prints a line for each of the first 1000 points, with the parameters that vary."""
-    names = varying([point["params"] for point in points])
+    """Prints the parameters that all points share, and a line with the others for each of the first
+    1000 points."""
+    names = _print_shared([point["params"] for point in points])
     rows = [
         (str(point["index"]), *(shown(point["params"].get(name)) for name in names))
         for point in points[:_MOST_POINTS]
@@ -81,6 +82,14 @@ def print_points(points: list[dict[str, Any]]) -> None:
     print(columns(("TASK", *names), rows))
     if len(points) > _MOST_POINTS:
         print(f"… and {len(points) - _MOST_POINTS:,} more; all of them: --json")
+
+
+def _print_shared(points: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Prints the parameters that are the same everywhere; returns the names of the others."""
+    names = varying(points)
+    if fixed := [f"{name}={shown(v)}" for name, v in points[0].items() if name not in names]:
+        print(f"params  {printable(' '.join(fixed))}")
+    return names
 
 
 def _cell(column: str, value: Any) -> str:
@@ -103,10 +112,7 @@ def print_overview(view: RunView, tasks: Sequence[Any], limit: int) -> None:
         code = f", exit code {setup['exit_code']}" if setup["exit_code"] else ""
         state = coloured(printable(setup["state"]))
         print(f"setup   {state}{code}  {duration(setup['seconds'])}".rstrip())
-    params = [task.params for task in tasks if not task.is_last] or [{}]
-    names = varying(params)
-    if fixed := [f"{name}={shown(v)}" for name, v in params[0].items() if name not in names]:
-        print(f"params  {printable(' '.join(fixed))}")
+    names = _print_shared([task.params for task in tasks if not task.is_last] or [{}])
     print()
     if not tasks:
         print("no such task")

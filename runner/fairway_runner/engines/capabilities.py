@@ -13,6 +13,8 @@ from fairway_agent.quick import dataclass
 from fairway_core.findings import Finding, Severity, UserError, counted
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from fairway_core.documents import Document
     from fairway_core.notifications import Notify
     from fairway_core.target import Target
@@ -206,6 +208,19 @@ def table() -> list[tuple[str, list[str]]]:
         ]
         rows.append((row.metadata["title"], words))
     return rows
+
+
+def require_mountable(job: Job, target: Target, runs: Path) -> None:
+    """Raises UserError for a container into which a folder of this name cannot be mounted. `runs`
+    has the runs of this machine."""
+    if job.container is None:
+        return
+    shared = target.access.shared if target.access is not None else ""
+    for path in (str(runs) if runs_here(target.engine) else shared, *target.mounts.values()):
+        if found := next((each for each in ":," if each in path), ""):
+            message = f"{path} cannot be mounted into a container, for which `{found}` ends a path"
+            hint = "rename the folder, or run the job without `container:`"
+            raise UserError([Finding("not-supported", message, hint, "container")])
 
 
 def require_share(job: Job, target: Target, document: Document) -> None:

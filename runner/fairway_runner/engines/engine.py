@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from fairway_runner.engines.schedules import Schedules
     from fairway_runner.jobs.job import Job
     from fairway_runner.runs.folder import RunFolder, RunFolders
-    from fairway_runner.runs.results import KeptOutput
+    from fairway_runner.runs.kept import KeptOutput
 
     Runs = Sequence[RunFolder]
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from fairway_core.target import Target
     from fairway_runner.jobs.job import Job
     from fairway_runner.runs.folder import RunFolder
-    from fairway_runner.runs.results import KeptOutput
+    from fairway_runner.runs.kept import KeptOutput
 
 
 def search_path() -> str:

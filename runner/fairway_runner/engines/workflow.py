@@ -32,6 +32,7 @@ from fairway_runner.runs.records import (
     is_step_of,
     known_state,
     known_task,
+    read_retry,
     recorded_steps,
 )
 from fairway_runner.runs.store import Run, RunStore, refresh_all
@@ -235,14 +236,17 @@ class WorkflowState:
             if self.run_of(self.steps[index]) is None:
                 due = f"it can start now: fairway wait {self.run.id}"
                 self._settle(index, TaskState(reason=self._awaited(index) or due))
-        known, state = known_state(self.run.folder), self._state()
+        known = known_state(self.run.folder)
+        state = self._state(known)
         if not (known.is_final or known == state):
             state_files.write(self.run.folder, state)
 
-    def _state(self) -> RunState:
+    def _state(self, known: RunState) -> RunState:
         counts = Counter(state.state for state in self.states)
         began = [each for each in self.states if not _is_left_out(each)]
-        started = min((each.started for each in began if each.started), default=None)
+        again = (self.run.folder / "retry.json").exists()
+        own = read_retry(self.run.folder).only if again else range(len(self.states))
+        started = known.start_with(self.states[index] for index in own)
         if any(not each.is_final for each in self.states):
             return RunState(
                 "running" if any(each.state != "queued" for each in began) else "queued",

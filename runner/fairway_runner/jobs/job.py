@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, field_validator
 
 from fairway_agent.resources import Wanted
-from fairway_core.documents import FieldError, Later, Model, matching, written_as
+from fairway_core.documents import FieldError, Later, Model, spelled, written_as
 from fairway_core.fields import Span
 from fairway_core.light_fields import is_image
 from fairway_runner.jobs.job_fields import (
@@ -129,8 +129,8 @@ JobName = Annotated[
         JOB_NAME,
         "cannot name a job",
         "up to 40 lower-case letters, digits and hyphens, the first of them a letter",
+        in_schema=True,
     ),
-    written_as(JOB_NAME),
 ]
 VariableName = Annotated[str, AfterValidator(_variable)]
 ProgramText = Annotated[
@@ -148,17 +148,14 @@ Image = Annotated[
         "myregistry.azurecr.io/train:1",
     ),
 ]
-_SLURM_NAME = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}"
 SlurmName = Annotated[
     str,
-    matching(
-        _SLURM_NAME,
+    spelled(
+        r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}",
         "`{}` cannot be a name in Slurm",
         "letters, digits, hyphens, underscores and periods, at most 64; first a letter or digit",
     ),
-    written_as(_SLURM_NAME),
 ]
-_SHM_SIZE = r"[1-9][0-9]*[kmg]"
 _BY_VARIABLES = AfterValidator(_distinct_variables)
 PriorityNumber = Annotated[int, Field(ge=-1000, le=1000)]
 
@@ -260,8 +257,9 @@ class Container(Model):
     shm_size: (
         Annotated[
             str,
-            matching(_SHM_SIZE, "`{}` is not a size", "a number with k, m or g, such as 8g"),
-            written_as(_SHM_SIZE),
+            spelled(
+                r"[1-9][0-9]*[kmg]", "`{}` is not a size", "a number with k, m or g, such as 8g"
+            ),
         ]
         | None
     ) = None

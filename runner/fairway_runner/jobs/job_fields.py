@@ -18,9 +18,9 @@ from pydantic import (
     field_validator,
 )
 
-from fairway_core.documents import Document, FieldError, Model, rule, written_as
+from fairway_core.documents import Document, FieldError, Model, rule
 from fairway_core.findings import Finding, Severity
-from fairway_core.light_fields import Name
+from fairway_core.light_fields import Check, Name
 
 if TYPE_CHECKING:
     from fairway_core.yaml_text import DataPath
@@ -32,20 +32,23 @@ IDENTIFIER = r"[A-Za-z_][A-Za-z0-9_]{0,63}"
 """Pattern of parameter names."""
 
 
-def fits(is_fit: Callable[[Any], object], fault: str, hint: str) -> AfterValidator:
-    """Returns a validator that raises FieldError for an unfit value, which is `{}` in the fault."""
+def fits(is_fit: Callable[[Any], object], fault: str, hint: str, pattern: str = "") -> Check:
+    """Returns a check that raises FieldError for an unfit value, which is `{}` in the fault. Text
+    that fits has the `pattern`, if it has one."""
 
     def check(value: Any) -> Any:
         if not is_fit(value):
             raise FieldError(fault.format(value), hint)
         return value
 
-    return AfterValidator(check)
+    return Check(check, pattern)
 
 
-def written_like(pattern: str, fault: str, hint: str) -> AfterValidator:
-    """Returns a validator that raises FieldError for a text without the form of the pattern."""
-    return fits(partial(re.fullmatch, pattern), f"`{{:.60}}` {fault}", hint)
+def written_like(pattern: str, fault: str, hint: str, *, in_schema: bool = False) -> Check:
+    """Returns a check that raises FieldError for a text without the form of the pattern, which may
+    be `in_schema`, for editors."""
+    is_fit = partial(re.fullmatch, pattern)
+    return fits(is_fit, f"`{{:.60}}` {fault}", hint, pattern if in_schema else "")
 
 
 Identifier = Annotated[
@@ -162,12 +165,14 @@ def _each_once(names: tuple[str, ...]) -> tuple[str, ...]:
 
 Names = Annotated[tuple[Name, ...], AfterValidator(_each_once)]
 
-_FIGURE = r"price(/[A-Za-z_][A-Za-z0-9_]*)?"
-
 _Figure = Annotated[
     str,
-    written_like(_FIGURE, "is not an order", "write `price`, or `price/METRIC`"),
-    written_as(_FIGURE),
+    written_like(
+        r"price(/[A-Za-z_][A-Za-z0-9_]*)?",
+        "is not an order",
+        "write `price`, or `price/METRIC`",
+        in_schema=True,
+    ),
 ]
 
 
@@ -235,7 +240,7 @@ def place_of(document: Document, name: str) -> str:
     return f"{path}.{target.index(name)}" if isinstance(target, list) else path
 
 
-def _place(what: str, names: str, hint: str) -> AfterValidator:
+def _place(what: str, names: str, hint: str) -> Check:
     """Returns a validator that raises FieldError for a text that is not NAME:PATH, or whose path
     has a part `..`."""
 

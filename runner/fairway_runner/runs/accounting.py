@@ -108,13 +108,11 @@ def environment_of(run: Run) -> str:
 
 def held(task: TaskResult, now: float) -> float:
     """Returns for how many seconds a task has had its nodes, in all recorded attempts."""
-    if task.started is None:
-        return 0.0
-    if task.state == "running":
+    if task.started is not None and task.state == "running":
         return (task.held or 0.0) + max(0.0, now - task.started)
     if task.held is not None:
         return task.held
-    return max(0.0, task.ended - task.started) if task.ended is not None else 0.0
+    return 0.0 if task.started is None else max(0.0, (task.ended or 0.0) - task.started)
 
 
 @dataclass

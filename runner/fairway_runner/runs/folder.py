@@ -98,9 +98,12 @@ class RunFolder:
         status = self._recorded()
         if status.is_final:
             return status
-        never = f"it never began; {self._how_to_resume}"
-        reason = never if self._began_nothing(status) else status.reason
-        return replace(status, state="lost", reason=reason)
+        if self._began_nothing(status):
+            reason = f"it never began; {self._how_to_resume}"
+            return replace(status, state="lost", reason=reason)
+        from fairway_agent.control import lost  # few are
+
+        return lost(self.folder, status, f"its supervisor is gone; fairway retry {self.id}")
 
     @property
     def never_began(self) -> bool:

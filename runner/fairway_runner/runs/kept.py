@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+from fairway_agent.quick import dataclass
 from fairway_core.findings import printable
 from fairway_runner.engines.outage import warn
 from fairway_runner.quantities import few
+
+if TYPE_CHECKING:
+    from fairway_runner.runs.folder import RunFolder
+
+_CHUNK = 1 << 20
 
 
 class Kept(NamedTuple):
@@ -63,3 +69,36 @@ def files_of(output: Path) -> Iterator[Path]:
     """Yields the files of one output of a task, in the order of their paths."""
     found = kept(output, output.parent)
     return (each.path for each in found if each.is_fit and not each.link)
+
+
+@dataclass(frozen=True)
+class KeptOutput:
+    """One output of one task. `bring` downloads its files; raises UserError if there are none."""
+
+    run: RunFolder
+    task: int
+    output: str
+    bring: Callable[[], None]
+
+    @property
+    def path(self) -> str:
+        """Path of the output from the parent of all runs' folder, equal on every machine."""
+        return f"runs/{self.run.id}/tasks/{self.run.task_name(self.task)}/outputs/{self.output}"
+
+    @property
+    def folder(self) -> Path:
+        """Folder of the output on this machine."""
+        return self.run.folder.parents[1] / self.path
+
+    def digest(self) -> str:
+        """Returns a digest of its files' paths and contents."""
+        import hashlib  # loads OpenSSL, which a look at a run does not need
+
+        digest = hashlib.sha256()
+        for path in files_of(self.folder):
+            name = path.relative_to(self.folder).as_posix()
+            digest.update(f"{path.stat().st_size} {name}\0".encode("utf-8", "surrogateescape"))
+            with path.open("rb") as file:
+                while data := file.read(_CHUNK):
+                    digest.update(data)
+        return digest.hexdigest()[:16]

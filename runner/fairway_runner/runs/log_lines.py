@@ -9,7 +9,6 @@ import codecs
 import io
 import os
 import re
-import sys
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
@@ -50,8 +49,8 @@ class Line:
 @dataclass
 class LogFile:
     """One log of a run: its task's name, how far it was read, and its current attempt, from 1. The
-    `status` of its task limits the attempts: a program may print lines like those that begin an
-    attempt, such as those of another run."""
+    `status` of its task knows where attempts begin: a program may print lines like those that begin
+    one, such as those of another run."""
 
     name: str
     path: Path
@@ -94,20 +93,24 @@ class LogFile:
             decoder = codecs.getincrementaldecoder("utf-8")("replace")
             decoder.decode(data)
             end = len(data) - len(decoder.getstate()[0])
+        position = self.offset - len(data)
         self.offset -= len(data) - end
-        limit: int | None = None
         for line in io.BytesIO(data[:end]):
             number = begun(line)
-            if number is not None and number > self.attempt:
-                limit = self._most_attempts() if limit is None else limit
-                self.attempt = number if number <= limit else self.attempt
+            if number is not None and number > self.attempt and self._begins(number, position):
+                self.attempt = number
+            position += len(line)
             yield Line(self.attempt, line, *split_label(line))
 
-    def _most_attempts(self) -> int:
-        """Returns the largest possible number of attempts: for a running task one more than is
-        recorded, as its line is written first."""
+    def _begins(self, number: int, position: int) -> bool:
+        """Returns True if an attempt begins with the line at a position. The line may have come
+        after its state was read, which then says that the task waits."""
         status = self.status() if self.status is not None else None
-        return sys.maxsize if status is None else status.attempts + (not status.is_final)
+        if status is None or (status.state == "queued" and number == status.attempts + 1):
+            return True
+        begins = status.begins or ()
+        # The end of an unterminated line may come first.
+        return number <= len(begins) + 1 and position - begins[number - 2] in (0, 1)
 
     def lines(self, *, ended: bool) -> Iterator[Line]:
         """Yields all lines written since the last call."""
@@ -181,7 +184,7 @@ def pattern(text: str | None) -> re.Pattern[str] | None:
     try:
         return re.compile(text)
     except (re.error, RecursionError, OverflowError) as error:
-        message = f"--grep: `{text[:60]}` is not a regular expression: {error}"
+        message = f"`{text[:60]}` is not a regular expression: {error}"
         raise UserError.of("bad-value", message, r"write \[ and \( for [ and (") from None
 
 
@@ -192,10 +195,8 @@ def _matching(lines: Iterable[Line], expression: re.Pattern[str]) -> Iterator[Li
             with process_limits.cpu_limit():
                 found = [each for each in batch if expression.search(each.text)]
         except process_limits.OverLimit:
-            message = (
-                f"--grep was stopped after {process_limits.CPU_LIMIT:g} s of processor time: "
-                f"{expression.pattern}"
-            )
+            limit = f"{process_limits.CPU_LIMIT:g} s of processor time"
+            message = f"`{expression.pattern}` was stopped after {limit}"
             hint = "avoid nested repetition: write (a+) for ((?:a+)+)"
             raise UserError.of("slow-pattern", message, hint) from None
         yield from found

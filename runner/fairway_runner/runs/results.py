@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairway_agent.metric_logs import best_of, diverged_words
@@ -15,7 +14,6 @@ from fairway_agent.spec import LAST, TaskSpec
 from fairway_core.findings import UserError
 from fairway_core.suggestions import did_you_mean
 from fairway_runner.runs.folder import require_one_job
-from fairway_runner.runs.kept import files_of
 from fairway_runner.runs.metrics import (
     axis_of,
     compile_patterns,
@@ -244,39 +242,3 @@ def metric_name(
         hint = f"add {option} {' or '.join(names)}"
         raise UserError.of("no-metric", f"{called} has {len(names)} metrics", hint)
     return metric or names[0]
-
-
-_CHUNK = 1 << 20
-
-
-@dataclass(frozen=True)
-class KeptOutput:
-    """One output of one task. `bring` downloads its files; raises UserError if there are none."""
-
-    run: RunFolder
-    task: int
-    output: str
-    bring: Callable[[], None]
-
-    @property
-    def path(self) -> str:
-        """Path of the output from the parent of all runs' folder, equal on every machine."""
-        return f"runs/{self.run.id}/tasks/{self.run.task_name(self.task)}/outputs/{self.output}"
-
-    @property
-    def folder(self) -> Path:
-        """Folder of the output on this machine."""
-        return self.run.folder.parents[1] / self.path
-
-    def digest(self) -> str:
-        """Returns a digest of its files' paths and contents."""
-        import hashlib  # loads OpenSSL, which a look at a run does not need
-
-        digest = hashlib.sha256()
-        for path in files_of(self.folder):
-            name = path.relative_to(self.folder).as_posix()
-            digest.update(f"{path.stat().st_size} {name}\0".encode("utf-8", "surrogateescape"))
-            with path.open("rb") as file:
-                while data := file.read(_CHUNK):
-                    digest.update(data)
-        return digest.hexdigest()[:16]

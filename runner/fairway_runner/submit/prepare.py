@@ -22,6 +22,7 @@ from fairway_runner.engines.capabilities import (
     ineffective,
     require,
     require_gpus,
+    require_mountable,
     require_share,
     runs_here,
 )
@@ -134,7 +135,7 @@ def prepare(
     job_file, unlisted = _with_listed_files(job_file, target, asks=asks)
     tasks = job_file.tasks()
     first = next(tasks)
-    job, warnings = _checked(job_file, first, target)
+    job, warnings = _checked(job_file, first, target, store.folder)
     engine, launchers = engine_for(target), Launchers(target)
     if asks and copies:
         engine.begin_connection()
@@ -198,11 +199,14 @@ def _with_listed_files(
     return job_file, unlisted(job_file)
 
 
-def _checked(job_file: JobFile, first: JobFile, target: Target) -> tuple[Job, list[Finding]]:
+def _checked(
+    job_file: JobFile, first: JobFile, target: Target, runs: Path
+) -> tuple[Job, list[Finding]]:
     """Returns the first task's job, and warnings. Raises UserError if the target cannot run it."""
     with job_file.document.locating():
         job = _with_receiver(first.resolve(target), target)
         require(job, target)
+        require_mountable(job, target, runs)
         require_readable(job.secrets, target)
     found = check_job(job.model_dump(exclude_unset=True, by_alias=True), target, first.document)
     if errors := [finding for finding in found if finding.severity is Severity.ERROR]:

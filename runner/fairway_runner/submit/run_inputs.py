@@ -18,10 +18,9 @@ from fairway_runner.jobs.job_file import JobFile, section_of, sweeps_files
 from fairway_runner.jobs.project_files import require_code, walk
 from fairway_runner.jobs.steps import NamedStep, inputs_of_runs
 from fairway_runner.runs.folder import chosen_task, require_one_job
-from fairway_runner.runs.kept import files_of
+from fairway_runner.runs.kept import KeptOutput, files_of
 from fairway_runner.runs.metrics import setting_of
 from fairway_runner.runs.records import FINAL_STATES, read_last, read_specs
-from fairway_runner.runs.results import KeptOutput
 from fairway_runner.runs.view import BEST
 from fairway_runner.submit.run_plan import Inputs, below_mount, blobs_of
 

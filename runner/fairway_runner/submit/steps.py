@@ -91,7 +91,7 @@ def _require_ids(workflow_id: str, named: Sequence[NamedStep], store: RunStore) 
         if not is_run_id(run):
             message = f"the run of the step `{step.name}` cannot be named {run}"
             longest = LONGEST_ID - len(step_run("", step.name))
-            hint = f"choose a --run-id of up to {longest} lower-case letters, digits and hyphens"
+            hint = f"choose an ID of up to {longest} lower-case letters, digits and hyphens"
             raise UserError.of("bad-run-id", message, hint)
         require_free(run, step.name, store)
 
@@ -100,7 +100,7 @@ def require_free(run: str, step: str, store: RunStore) -> None:
     """Raises UserError if another run has the ID of a step's run."""
     if (store.folder / run).exists():
         message = f"the run `{run}` already exists, and is not step `{step}` of this one"
-        hint = f"choose another --run-id, or remove it: fairway clean {run}"
+        hint = f"choose another ID, or remove it: fairway clean {run}"
         raise UserError.of("taken-run-id", message, hint)
 
 

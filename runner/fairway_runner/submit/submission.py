@@ -319,5 +319,5 @@ def earlier(store: RunStore, run_id: str, *alike: Mapping[str, str]) -> Run | No
         is_same = any(recorded_text(run, "target.json") == each for each in targets)
     if not is_same:
         message = f"the run `{run_id}` is of another job, or on another target"
-        raise UserError.of("taken-run-id", message, "choose another with --run-id")
+        raise UserError.of("taken-run-id", message, "choose another ID")
     return run

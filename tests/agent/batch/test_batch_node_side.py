@@ -24,7 +24,7 @@ from fairway_agent.batch.nodes import BatchNodes
 from fairway_agent.job_facts import JobFacts, TargetFacts
 from fairway_agent.machine import Host
 from fairway_agent.resources import SHARE_FILE, Devices, Gpu, Lent, Wanted
-from fairway_agent.spec import Output, RunPlan, TaskSpec
+from fairway_agent.spec import Output, RunPlan, Staged, TaskSpec
 from fairway_agent.state_files import CANCELLATION, CANCELLED, NO_START, PREEMPTION
 from fairway_agent.task import attempts
 from fairway_agent.task.attempts import Attempts, Patience
@@ -178,6 +178,22 @@ def test_batch_setup_as_admin_opens_its_files_to_the_tasks(prepared: Path, is_ad
     modes = {path.stat().st_mode & 0o777 for path in (installed, installed / "program")}
     assert modes == ({0o755, 0o644} if is_admin else {0o700, 0o600})
     assert (prepared / "code" / "mode").read_text() == ("644\n" if is_admin else "600\n")
+
+
+def test_batch_node_without_room_for_shared_inputs_says_so_to_its_tasks(
+    prepared: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "mount").write_text("no folder")
+    entry = Staged("data", "datasets", "a/", "shared")
+    facts = {
+        "plan.json": RunPlan("r", "code", staged=(entry,)).to_json(),
+        "target.json": {"mounts": {"data": str(tmp_path / "mount")}, "batch": {}},
+    }
+    for name, value in facts.items():
+        (prepared / "record" / name).write_text(json.dumps(value))
+    assert preparation.prepare() == 0
+    assert json.loads((prepared / "setup.json").read_text()) == {"exit_code": 126}
+    assert "the inputs could not be shared: " in capfd.readouterr().out
 
 
 class TestShares:

@@ -235,7 +235,7 @@ class TestNames:
         with pytest.raises(Fault, match="Jobs of a run job-a with another shared folder") as said:
             cluster.submit()
         assert said.value.record["exit_code"] == 2
-        assert "choose another --run-id" in said.value.record["hint"]
+        assert said.value.record["id"] == "taken-run-id"
         assert not folder.exists()
         runs.remove(cluster.shared, RunsRequest(remove="job-a"), io.BytesIO())
         runs.cancel(cluster.shared, CancelRequest("job-a", 0, kill=True), io.BytesIO())

@@ -54,6 +54,7 @@ FEW = Resources(ASKED, "", 0, 4)
             (),
         ),
         (ONE, {"dependency": "afterok:7"}, AFTER, ("--constraint",)),
+        (ONE, {"folder": Path("/100%A")}, ["--output=/100%%A/slurm.txt", "--chdir=/100%A"], ()),
         (ONE, {"resources": FEW}, ["--overcommit"], ()),
         (Part("tasks", 0, [0], 1, 4), {"resources": FEW}, [], ("--overcommit",)),
     ],

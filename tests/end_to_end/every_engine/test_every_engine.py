@@ -358,12 +358,14 @@ class TestManyTasks:
         facts = facts_of(fairway, run)
         assert facts["state"] == "failed"
         assert facts["task_states"] == {"succeeded": 3, "failed": 1}
+        ended = facts["ended"]
         fixed.write_text("")
         again = fairway.ok("retry", run, "--failed")
         assert "1 task" in again
         assert fairway.within("wait", run).returncode == 0
         facts = facts_of(fairway, run)
         assert [task["attempts"] for task in facts["task_list"]] == [1, 1, 2, 1]
+        assert facts["started"] >= ended, "it is that of the retry"
 
 
 class TestTheTarget:

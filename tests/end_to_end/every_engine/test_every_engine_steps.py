@@ -86,11 +86,13 @@ def test_steps_start_by_themselves_and_a_retry_repeats_unfinished_ones_only(
     assert left_out == dict.fromkeys(("third", "other"), "left out: second failed with exit code 3")
     ended = {name: each["state"] for name, each in found.items() if name not in left_out}
     assert ended == dict.fromkeys(("first", "repair", "last"), "succeeded") | {"second": "failed"}
+    ended = fairway.show(run)["ended"]
     gate.path.with_name(f"{gate.path.name}.fixed").touch()
     fairway.ok("retry", run)
     if place.engine != "batch":
         assert fairway.within("wait", f"{run}-third").returncode == 0
     assert fairway.within("wait", run).returncode == 0
+    assert fairway.show(run)["started"] >= ended, "it is that of the retry"
     found = {each["params"]["step"]: each for each in facts(fairway, run)}
     assert found.pop("other")["reason"] == "left out: second succeeded"
     assert {each["state"] for each in found.values()} == {"succeeded"}

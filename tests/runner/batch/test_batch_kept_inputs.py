@@ -15,7 +15,7 @@ from fairway_core.target import Target
 from fairway_runner.engines.batch import outputs
 from fairway_runner.engines.batch.schedules import BatchSchedules
 from fairway_runner.engines.outage import Refused
-from fairway_runner.runs.results import KeptOutput
+from fairway_runner.runs.kept import KeptOutput
 from fairway_runner.runs.store import Run
 
 

@@ -134,7 +134,7 @@ class TestAttempts:
         found = look(run, service, status(started=2.0), status())
         lost = "fairway: attempt 1 lost its node, and the last lines that it printed\n"
         assert run.log_text(0) == f"a long line of the first\n{lost}second\n"
-        assert found[0] == 1
+        assert (found[0].attempt, found[0].begins) == (1, (25,))
 
     @pytest.mark.parametrize(
         ("begins", "requeues", "lost"), [(False, 0, False), (True, 0, False), (True, 1, True)]
@@ -227,7 +227,8 @@ class TestAttempts:
     ) -> None:
         service.begin("0", 2, b"first\n", b"second\n")
         service.say("0", b"third\n")
-        assert look(run, service, status("succeeded", started=3.0))[0] == 2
+        found = look(run, service, status("succeeded", started=3.0))[0]
+        assert (found.attempt, found.begins) == (2, (6, 13))
         assert run.log_text(0) == "first\nsecond\nthird\n"
 
 

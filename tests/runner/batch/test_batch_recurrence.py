@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from endings import ends
+from targets import target_of
 
 from fairway_core.findings import UserError
 from fairway_runner.engines.batch.schedules import BatchSchedules, _require_one_task
@@ -95,6 +96,19 @@ def test_batch_schedule_refuses_all_but_one_task_on_one_full_node(
     with pytest.raises(UserError, match=f"one task on one node, not {what}"):
         BatchSchedules(NOBODY, NOBODY, NOBODY).create(prepared(tasks, **fields), every(3600))
     _require_one_task(prepared(1))
+
+
+def test_batch_schedule_that_another_has_overtaken_says_what_to_do() -> None:
+    """Its files have the name of the other, which was not there before they were sent."""
+    schedules = BatchSchedules(NOBODY, NOBODY, target_of("batch", name="pool"))
+    schedules._schedules = lambda: {"nightly": {}}  # type: ignore[method-assign]
+    for sent, hint in ((False, "--name"), (True, "schedule delete nightly --target pool, ")):
+        with pytest.raises(UserError) as said:
+            schedules._require_free("nightly", sent=sent)
+        assert (said.value.findings[0].id, hint in said.value.findings[0].hint) == (
+            "taken-run-id",
+            True,
+        )
 
 
 def test_schedule_create_refuses_a_missing_or_bad_time_and_a_local_target(

@@ -114,7 +114,7 @@ class TestEndings:
         files.tasks = lambda *_: [{"id": "0", "state": "completed", "executionInfo": info}]
         for _ in range(2):
             poller = Poller(files, files)
-            found, _ = poller._tasks(run, {"state": "active"}, State("r-1", 0), logs=False)
+            found, _ = poller._tasks(run, {"state": "active"}, State(0, jobs=("r-1",)), logs=False)
             poller._write_tasks(run, found)
             assert (found[0].state, found[0].held, files.asked) == ("failed", 90.0, 1)
 

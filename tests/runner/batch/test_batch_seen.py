@@ -55,7 +55,7 @@ def made(make_run: MakeRun) -> Callable[..., Run]:
         run = make_run(name, [{"state": "queued"}] * tasks, state="queued", engine="batch")
         (run.folder / "plan.json").write_text(RunPlan(name, "/x").text())
         if complete is not None:
-            State(name, 0, complete=complete).write(run)
+            State(0, jobs=(name,), complete=complete).write(run)
         return run
 
     return make
@@ -86,7 +86,7 @@ def test_batch_run_that_is_submitted_during_a_refresh_is_not_lost(
 
     def jobs() -> list[Any]:
         found["r-1"] = {"id": "r-1", "state": "active", "metadata": OWN}
-        State("r-1", 0, complete=True).write(run)
+        State(0, jobs=("r-1",), complete=True).write(run)
         return []
 
     def find(name: str) -> Any:
@@ -112,7 +112,8 @@ def test_batch_run_whose_job_was_deleted_is_lost_and_keeps_its_task_counts(
     known = RunState("running", started=5.0, tasks={"running": 1, "succeeded": 1})
     state_files.write(run.folder, known)
     look(account_that(find_job=job), run)
-    assert run.status == replace(known, state="lost", reason="its job was deleted")
+    assert (ended := run.status.ended) is not None
+    assert run.status == replace(known, state="lost", reason="its job was deleted", ended=ended)
 
 
 def test_batch_run_retried_during_a_refresh_ignores_the_end_of_its_old_job(
@@ -121,7 +122,7 @@ def test_batch_run_retried_during_a_refresh_ignores_the_end_of_its_old_job(
     run = made()
 
     def retry_meanwhile(*_: object) -> Any:
-        State("r-1.1", 1).write(run)
+        State(1, jobs=("r-1.1",)).write(run)
         return [FAILED_TASK]
 
     look(account_that(find_job=ENDED_JOB, tasks=retry_meanwhile), run)
@@ -131,7 +132,7 @@ def test_batch_run_retried_during_a_refresh_ignores_the_end_of_its_old_job(
 def test_batch_task_state_keeps_what_a_newer_refresh_of_another_command_wrote(
     made: Callable[..., Run],
 ) -> None:
-    run, state, going = made(), State("r-1", 0, complete=True), RunState("running")
+    run, state, going = made(), State(0, jobs=("r-1",), complete=True), RunState("running")
     late, other = (Poller(account_that(), STORAGE) for _ in range(2))
     runs = TaskState("running", attempt=1, started=5.0)
     other._write(run, state, {0: runs}, going)
@@ -177,7 +178,7 @@ def test_batch_note_later_keeps_a_retry_newer_than_the_listed_jobs(
     run, take_lock = made(), RunFolder.take_lock
 
     def retry_before(folder: RunFolder) -> int:
-        State("r-1.2", 2, complete=True).write(run)
+        State(2, jobs=("r-1.2",), complete=True).write(run)
         return take_lock(folder)
 
     monkeypatch.setattr(RunFolder, "take_lock", retry_before)
@@ -253,6 +254,23 @@ def test_batch_run_reports_a_disabled_job_while_tasks_wait(
         job["state"] = "active"
     look(account, *runs)
     assert [run.status.reason for run in runs] == [None] * len(runs)
+
+
+def test_batch_run_that_is_retried_starts_with_its_own_first_task(made: Callable[..., Run]) -> None:
+    """Not with those of earlier submissions, nor with a later attempt."""
+    run = made(tasks=2)
+    State(1, jobs=("r-1",), complete=True, only=(1,), first={"1": 1}).write(run)
+    state_files.write(run.folder, RunState())
+    run.task_folder(0).mkdir(parents=True, exist_ok=True)
+    state_files.write(run.task_folder(0), TaskState("succeeded", attempt=0, started=1.0, ended=2.0))
+    task: dict[str, Any] = {"id": "1", "state": "running", "executionInfo": STARTED}
+    job = {"id": "r-1", "state": "active", "metadata": OWN}
+    account = account_that(find_job=job, tasks=[task])
+    look(account, run)
+    assert (started := run.status.started) == states.seconds(STARTED["startTime"])
+    task["executionInfo"] = {"startTime": "2026-01-01T01:00:00Z"}
+    look(account, run)
+    assert run.task_status(1).started != started == run.status.started
 
 
 @pytest.mark.parametrize(
@@ -391,7 +409,7 @@ def test_batch_adopt_reports_a_damaged_record_and_adopts_the_other_runs(
 
 def test_batch_run_counts_the_tasks_of_earlier_submissions(made: Callable[..., Run]) -> None:
     runs = [made(), made("r-2", complete=None)]
-    State("r-1.1", 1, complete=True, only=(3,), done={"succeeded": 3}).write(runs[0])
+    State(1, jobs=("r-1.1",), complete=True, only=(3,), done={"succeeded": 3}).write(runs[0])
     job = {"id": "r-1.1", "state": "active", "metadata": OWN}
     look(account_that(find_job=job, task_counts={"running": 1}), *runs)
     assert runs[0].status.tasks == {"running": 1, "succeeded": 3}
@@ -455,7 +473,9 @@ def test_batch_cancelled_tasks_of_a_submission_are_known_from_storage(make_run: 
     ended = {"state": "completed", "executionInfo": BY_PERSON}
     tasks = [{"id": name, **ended} for name in ("1", "2")]
     account: Any = SimpleNamespace(tasks=lambda *_: tasks)
-    found = Poller(account, storage)._known_to_batch(run, {"state": "active"}, State("job-a", 0))
+    found = Poller(account, storage)._known_to_batch(
+        run, {"state": "active"}, State(0, jobs=("job-a",))
+    )
     assert {number: each.state for number, each in found.items()} == {1: "cancelled", 2: "failed"}
 
 

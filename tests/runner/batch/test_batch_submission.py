@@ -162,7 +162,7 @@ def to_a_full_account(
     account: Any = SimpleNamespace(create_job=create, calls=SimpleNamespace(deadline=600.0))
     account.find_job = account.job = lambda _: job
     run: Any = SimpleNamespace(id="job-a", record=SimpleNamespace(tasks=1, created=1e9))
-    return Submission(run, account, NONE, State("job-a", 0))
+    return Submission(run, account, NONE, State(0, jobs=("job-a",)))
 
 
 @pytest.mark.parametrize("run", ["a", "digits-abcdef", "a" * 63])

@@ -80,7 +80,7 @@ def test_mirror_adopt_records_the_local_target_and_the_last_task(tmp_path: Path)
     assert mirror_of(listing(FILES, submission=2)).adopt(store, TARGET) == []
     (run,) = store.all()
     assert json.loads((run.folder / "target.json").read_text()) == TARGET.record()
-    assert submission_state.read(run) == submission_state.Submission(2, complete=True)
+    assert submission_state.Submission.read(run) == submission_state.Submission(2, complete=True)
     last = json.dumps({**TASK, "index": "finally"})
     files = {**FILES, "run.json": json.dumps({**RECORD, "tasks": 2}), "finally.jsonl": last}
     store = RunStore(tmp_path / "other")

@@ -157,12 +157,12 @@ def test_mirror_refresh_fetches_samples_of_an_ended_run_once(
     say(folder / "tasks" / "0", "running", b"", attempt=0)
     say(folder, "running")
     mirror.refresh([run], samples=True)
-    assert not submission_state.read(run).sampled
+    assert not submission_state.Submission.read(run).sampled
     (folder / "figures" / "n1.jsonl").write_bytes(long)
     say(folder / "tasks" / "0", "failed", b"log", exit_code=1, attempt=0)
     say(folder, "failed")
     mirror.refresh([run])
-    assert not submission_state.read(run).sampled, "nobody asked for them"
+    assert not submission_state.Submission.read(run).sampled, "nobody asked for them"
     mirror.refresh([run], samples=True)
     assert (run.folder / "figures" / "n1.jsonl").read_bytes() == long
     calls = counted(mirror, monkeypatch)
@@ -172,7 +172,7 @@ def test_mirror_refresh_fetches_samples_of_an_ended_run_once(
     assert run.log_text(0) == "log"
     (run.folder / "retry.json").write_text('{"only": [0], "done": {}, "is_set_up": true}')
     submission_state.begin(run, retry=True)
-    assert not submission_state.read(run).sampled
+    assert not submission_state.Submission.read(run).sampled
 
 
 def test_mirror_refresh_completes_the_log_despite_a_concurrent_fetch_of_samples(
@@ -192,7 +192,7 @@ def test_mirror_refresh_completes_the_log_despite_a_concurrent_fetch_of_samples(
 
     meanwhile(monkeypatch, other)
     mirror.refresh([run], logs=True)
-    assert (run.log_text(0), submission_state.read(run).sampled) == ("log", True)
+    assert (run.log_text(0), submission_state.Submission.read(run).sampled) == ("log", True)
 
 
 def test_mirror_refresh_does_not_write_the_record_of_a_submission_in_progress(
@@ -240,7 +240,7 @@ def test_mirror_refresh_marks_runs_without_folder_as_lost_and_keeps_fetching_sam
     run = submitted(tmp_path, "job-2")
     say(there(tmp_path, run), "lost")
     mirror.refresh([run], samples=True)
-    assert not submission_state.read(run).sampled
+    assert not submission_state.Submission.read(run).sampled
 
 
 def test_mirror_refresh_reports_an_interrupted_submission_but_none_in_progress(
@@ -346,7 +346,7 @@ def test_mirror_require_latest_reports_a_retry_from_another_machine(
     with pytest.raises(UserError, match="job-1 was retried from elsewhere"):
         mirror.require_latest(run)
     assert (run.state, run.task_status(0).exit_code) == ("succeeded", 0)
-    assert submission_state.read(run) == submission_state.Submission(1, complete=True)
+    assert submission_state.Submission.read(run) == submission_state.Submission(1, complete=True)
     mirror.require_latest(run)
 
 

@@ -20,7 +20,6 @@ from fairway_agent import state_files
 from fairway_agent.records import Unfit
 from fairway_agent.spec import RECORD, RunPlan
 from fairway_agent.state_files import RunState, TaskState
-from fairway_boot.files import write_json
 from fairway_core.findings import Finding, Severity, UserError
 from fairway_runner.engines.azure_calls import missing_is_fine
 from fairway_runner.engines.azure_storage import OUTPUTS, Storage
@@ -70,7 +69,7 @@ def write_history(folder: Path, account: Account, storage: Storage, jobs: Sequen
             found[number] = states.task_status(
                 *(task, job, first, plan.timeout, known), cancelled=by_person
             )
-    state = State(str(last["id"]), submission_of(last), complete=True)
+    state = State(submission_of(last), complete=True, jobs=(str(last["id"]),))
     if earlier:
         now = _tasks(run, account, last)
         state.first = {run.task_name(number): first for number, (_, first) in now.items()}
@@ -81,7 +80,7 @@ def write_history(folder: Path, account: Account, storage: Storage, jobs: Sequen
         for number in others:
             run.task_folder(number).mkdir(parents=True, exist_ok=True)
             state_files.write(run.task_folder(number), found[number])
-    write_json(folder / "engine.json", state.to_json())
+    state.write(run)
 
 
 def _tasks(run: RunFolder, account: Account, job: Facts) -> dict[int, tuple[Facts, int]]:

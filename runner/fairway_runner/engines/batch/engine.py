@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from fairway_runner.engines.engine import Runs
     from fairway_runner.jobs.job import Job
     from fairway_runner.runs.folder import RunFolder, RunFolders
-    from fairway_runner.runs.results import KeptOutput
+    from fairway_runner.runs.kept import KeptOutput
 
 # A killed program cannot remove its user from a node, so the user expires.
 _LIFE = timedelta(hours=1)
@@ -164,13 +164,13 @@ class BatchEngine(Engine):
                     # A job that has ended takes no tasks, so a retry gets another.
                     wanted, number = read_retry(run.folder), (state.submission if state else 0) + 1
                     state = State(
-                        client.job_id(run.id, number),
                         number,
+                        jobs=(client.job_id(run.id, number),),
                         first=queue_tasks_again(run),
                         only=tuple(sorted(wanted.only)),
                         done=dict(wanted.done),
                     )
-                state = state or State(client.job_id(run.id), 0)
+                state = state or State(0, jobs=(client.job_id(run.id),))
                 # Written first: an ended run would not be continued.
                 state_files.write(run.folder, RunState())
                 (run.folder / "setup" / "state.json").unlink(missing_ok=True)
@@ -221,7 +221,7 @@ class BatchEngine(Engine):
 
     def remove(self, run: RunFolder) -> None:
         """Removes the run's own jobs, and its files unless another run has its id, and theirs."""
-        state, is_taken = State.read(run) or State(client.job_id(run.id), 0), False
+        state, is_taken = State.read(run) or State(0, jobs=(client.job_id(run.id),)), False
         jobs = {client.job_id(run.id, i) for i in range(state.submission + 1)}
         for name in sorted(jobs | {state.job}):
             job = self.account.find_job(name)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from fairway_agent.state_files import TaskState
     from fairway_core.target import Target
     from fairway_runner.runs.folder import RunFolder
-    from fairway_runner.runs.results import KeptOutput
+    from fairway_runner.runs.kept import KeptOutput
 
 _FACTS = "outputs.json"
 _FOLDER = "outputs/"

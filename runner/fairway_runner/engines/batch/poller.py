@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -73,7 +74,9 @@ class Poller:
         job = jobs.get(state.job) or self.account.find_job(state.job)
         found: dict[int, TaskState] = {}
         if job is None or states.is_being_deleted(job) or not is_job_of(job, run):
-            known = replace(known_state(run.folder), state="lost", reason="its job was deleted")
+            known = known_state(run.folder)
+            ended = known.ended or time.time()
+            known = replace(known, state="lost", reason="its job was deleted", ended=ended)
         elif brief and not logs and not states.has_ended(job):
             known = _held(self._counted(run, state), job)
         else:
@@ -89,6 +92,9 @@ class Poller:
             if ended:
                 counts["cancelled"] += counts.pop("queued", 0)
             known = self._run_state(found, counts, job, ended=ended)
+            all_run = state.only is None
+            own = (found[n] for n in found if all_run or run.task_name(n) in state.first)
+            known = replace(known, started=known_state(run.folder).start_with(own))
             if over is not None:
                 known = limited(known, over)
             if setup:
@@ -122,9 +128,11 @@ class Poller:
         }
         add_shares(files, new)
         if logs:
-            for number, attempt in follow_logs(files, found).items():
+            for number, copy in follow_logs(files, found).items():
                 if number in new:  # there may be more attempts than Batch reports
-                    new[number] = states.count_up(new[number], attempt)
+                    new[number] = states.count_up(new[number], copy.attempt)
+                if (begins := copy.begins or None) != found[number].begins:
+                    new[number] = replace(new.get(number, found[number]), begins=begins)
         over = add_endings(files, state.submission, new)
         return found | new, over
 
@@ -190,7 +198,6 @@ class Poller:
         self, found: Mapping[int, TaskState], counts: Counter[str], job: Facts, *, ended: bool
     ) -> RunState:
         state = states.run_state(counts, ended=ended)
-        starts = [status.started for status in found.values() if status.started]
         ends = [status.ended for status in found.values() if status.ended]
         reason = ""
         if state == "queued":
@@ -206,7 +213,6 @@ class Poller:
         return RunState(
             state=state,
             reason=reason or None,
-            started=min(starts, default=None),
             ended=max(ends, default=states.end_of(job)) if ended else None,
             tasks={name: count for name, count in counts.items() if count > 0},
         )

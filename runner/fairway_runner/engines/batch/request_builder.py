@@ -6,6 +6,7 @@ The SDK's model objects are equivalent, and take longer to build than tasks take
 from __future__ import annotations
 
 import json
+import math
 import re
 import shlex
 from collections.abc import Mapping, Sequence
@@ -319,9 +320,8 @@ def slots_required(target: Target, wanted: Wanted | None) -> int | None:
     if slots is None or wanted is None:
         return slots
     size = vm_size(target.vm_size)
-    gpus = size.gpu.count if size.gpu else 1
-    parts = ((wanted.gpus or 0, gpus), (wanted.cores or 0, size.vcpus))
-    return max(1, *(-(-slots * count // available) for count, available in parts))
+    part = wanted.part_of(size.vcpus, size.gpu.count if size.gpu else 0)
+    return max(1, math.ceil(slots * part))
 
 
 def container_settings(

@@ -54,7 +54,7 @@ class BatchSchedules:
             store = RunFolders(Path(folder))
             snapshot = code.snapshot(prepared.code, store.base / "code")
             run, _ = store.create(prepared.record, prepared.all_files())
-            state = State(client.job_id(run.id), 0)
+            state = State(0, jobs=(client.job_id(run.id),))
             submission = Submission(run, self.account, self.storage, state)
             payload = submission.pack(snapshot)
             inputs = outputs.missing_inputs(run, self.storage)
@@ -97,7 +97,7 @@ class BatchSchedules:
                 raise
             known = self._schedules().get(name)
             if known is None or metadata_of(known) != metadata_of(spec):
-                self._require_free(name)
+                self._require_free(name, sent=True)
                 raise
         return name
 
@@ -111,12 +111,18 @@ class BatchSchedules:
         pool = (schedule["jobSpecification"].get("poolInfo") or {}).get("poolId")
         return client.SCHEDULE in metadata_of(schedule) and pool == self.account.pool
 
-    def _require_free(self, name: str) -> None:
-        """Raises UserError if the account has a schedule or a job of that name."""
+    def _require_free(self, name: str, *, sent: bool = False) -> None:
+        """Raises UserError if the account has a schedule or a job of that name; `sent` says that
+        the files of this one have taken the place of its own."""
         what = "schedule" if name in self._schedules() else "job"
         if what == "schedule" or self.account.find_job(name) is not None:
             message = f"the account already has a {what} `{name}`"
-            raise UserError.of("taken-run-id", message, "choose another with --name")
+            hint = "choose another with --name"
+            if sent:
+                message += ", created at the same time, and its files are now those of this job"
+                hint = f"fairway schedule delete {name} --target {self.target.name}, and create "
+                hint += "both again, with different names"
+            raise UserError.of("taken-run-id", message, hint)
 
     def all(self) -> list[Schedule]:
         """Lists the schedules whose jobs are for the target's pool."""

@@ -129,6 +129,7 @@ def task_status(
         started=started,
         node=str((task.get("nodeInfo") or {}).get("nodeId") or "") or None,
         requeues=max(0, begun - first - retries),
+        begins=before.begins if before else None,
     )
     if before is not None and before.started == started:
         status = replace(status, gpus=before.gpus, cores=before.cores, part=before.part)

@@ -18,9 +18,8 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fairway_agent.records import JsonRecord
 from fairway_agent.spec import RECORD
-from fairway_boot.files import NO_ANSWER, write_json
+from fairway_boot.files import NO_ANSWER
 from fairway_core import archives
 from fairway_core.findings import Finding, UserError
 from fairway_runner.engines import engine
@@ -29,9 +28,11 @@ from fairway_runner.engines.azure_storage import CODE, OUTPUTS, Storage
 from fairway_runner.engines.batch import client, outputs
 from fairway_runner.engines.batch.request_builder import Blobs, RequestBuilder
 from fairway_runner.engines.outage import Refused, Unavailable
-from fairway_runner.runs.records import known_as, read_job, read_last, read_plan, read_specs
+from fairway_runner.engines.remote import submission_state
+from fairway_runner.runs.records import read_job, read_last, read_plan, read_specs
 
 if TYPE_CHECKING:
+    from fairway_agent.records import Fields
     from fairway_runner.engines.batch.client import Account, Facts
     from fairway_runner.runs.folder import RunFolder
 
@@ -41,26 +42,23 @@ _AT_ONCE = 100  # tasks in one request, the maximum of Batch
 
 
 @dataclass
-class State(JsonRecord, called="the submission"):
-    """State of the submission as the folder records it: its number, and True if the job has all its
-    tasks. Of a retry `only` are the numbers of the tasks that run again, `first` has the number of
-    the next attempt of each by name, and `done` counts how the others ended."""
+class State(submission_state.Submission, called="the submission"):
+    """State of the submission as the folder records it; it is complete if its job has all tasks. Of
+    a retry `only` are the numbers of the tasks that run again, `first` has the number of the next
+    attempt of each by name, and `done` counts how the others ended."""
 
-    job: str
-    submission: int
-    complete: bool = False
     first: dict[str, int] = field(default_factory=dict)
     only: tuple[int, ...] | None = None
     done: dict[str, int] = field(default_factory=dict)
 
-    @classmethod
-    def read(cls, run: RunFolder) -> State | None:
-        """Reads the state; None before the first submission."""
-        return known_as(run.folder / "engine.json", cls.from_json)
+    @property
+    def job(self) -> str:
+        """Id of its job."""
+        return self.jobs[0]
 
-    def write(self, run: RunFolder) -> None:
-        """Replaces the file atomically."""
-        write_json(run.folder / "engine.json", self.to_json())
+    def check(self, found: Fields) -> None:
+        if not self.jobs:
+            raise found.unfit("jobs")
 
 
 @dataclass(frozen=True)
@@ -239,7 +237,7 @@ class Submission:
             wait = min(wait * 2, 10.0) * random.uniform(0.7, 1.0)  # noqa: S311
 
     def _taken(self, what: str) -> UserError:
-        hint = "choose another with --run-id"
+        hint = "choose another ID"
         if self.state.submission:
             hint = f"fairway cancel {self.run.id}, and retry it again: its job is another then"
         return Refused.of("taken-run-id", f"the account has {what}", hint)

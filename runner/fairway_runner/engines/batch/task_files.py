@@ -85,10 +85,10 @@ class TaskFiles:
 
 
 @dataclass
-class _LogCopy(JsonRecord, called="the copy of a log"):
+class LogCopy(JsonRecord, called="the copy of a log"):
     """Progress of copying a task's log: the current `attempt`, its `marker` and when it `started`;
     how many bytes of it are copied (`offset`), and the size of the log with them (`size`); `done`
-    if that is all."""
+    if that is all. `begins` are the sizes at which attempts after the first began."""
 
     attempt: int = 0
     offset: int = 0
@@ -96,13 +96,14 @@ class _LogCopy(JsonRecord, called="the copy of a log"):
     done: bool = False
     marker: str = ""
     started: float | None = None
+    begins: tuple[int, ...] = ()
 
 
 @dataclass
 class _LogCopies(JsonRecord, called="the copies of logs"):
     """Copies of a run's logs by task number; `complete` once all logs are here completely."""
 
-    tasks: dict[str, _LogCopy] = field(default_factory=dict)
+    tasks: dict[str, LogCopy] = field(default_factory=dict)
     complete: bool = False
 
     @classmethod
@@ -128,17 +129,15 @@ def reopen_logs(run: RunFolder) -> None:
             replace(copies, complete=False).write(run)
 
 
-def follow_logs(files: TaskFiles, statuses: Mapping[int, TaskState]) -> dict[int, int]:
-    """Appends new output of each task that has begun, from its last attempt with any; returns the
-    number of that attempt by task."""
+def follow_logs(files: TaskFiles, statuses: Mapping[int, TaskState]) -> dict[int, LogCopy]:
+    """Appends new output of each task that has begun, from its last attempt with any; returns how
+    far it is copied by task."""
     run = files.run
     with alone(run.folder / "logs.lock"):
         copies = _LogCopies.read(run)
         copies.complete = False
         begun = {
-            number: _TaskLog(
-                files, number, status, copies.tasks.setdefault(str(number), _LogCopy())
-            )
+            number: _TaskLog(files, number, status, copies.tasks.setdefault(str(number), LogCopy()))
             for number, status in statuses.items()
             if status.started
         }
@@ -154,7 +153,7 @@ def follow_logs(files: TaskFiles, statuses: Mapping[int, TaskState]) -> dict[int
             copies.complete = ended and len(statuses) == run.record.tasks
         finally:
             copies.write(run)
-    return {number: each.copy.attempt for number, each in begun.items()}
+    return {number: each.copy for number, each in begun.items()}
 
 
 @dataclass
@@ -164,7 +163,7 @@ class _TaskLog:
     files: TaskFiles
     number: int
     status: TaskState
-    copy: _LogCopy
+    copy: LogCopy
 
     @property
     def _log(self) -> Path:
@@ -208,10 +207,11 @@ class _TaskLog:
         why = "lost its node, and the last lines that it printed" if lost else "left no more lines"
         while copy.attempt < latest:
             # The next attempt's node has the log of this one if they share a folder.
-            if not copy.done and not self._copy(f"wd/logs/stdout.{copy.attempt}.txt"):
-                self._end_line()
-                self._add(f"fairway: attempt {copy.attempt + 1} {why}\n".encode())
+            is_lost = not copy.done and not self._copy(f"wd/logs/stdout.{copy.attempt}.txt")
             self._end_line()
+            copy.begins += (copy.size,) * (copy.attempt + 1 - len(copy.begins))
+            if is_lost:
+                self._add(f"fairway: attempt {copy.attempt + 1} {why}\n".encode())
             copy.attempt, copy.offset, copy.done = copy.attempt + 1, 0, False
         copy.marker = marker
 

@@ -47,7 +47,7 @@ class KubernetesEngine(ScheduledEngine[KubernetesAccess]):
         "act_on_node": "that is for the cluster's administrators; drain it first",
         "resize": "with AKS: az aks nodepool scale, where its autoscaler is off",
     }
-    REFUSALS: ClassVar = frozenset({"refused-job", "failed-predecessor", "taken-id"})
+    REFUSALS: ClassVar = frozenset({"refused-job", "failed-predecessor", "taken-run-id"})
     DOWN: ClassVar = DOWN
 
     @property

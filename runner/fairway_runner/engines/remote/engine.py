@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from fairway_runner.engines.engine import Runs
     from fairway_runner.jobs.job import Job
     from fairway_runner.runs.folder import RunFolder, RunFolders
-    from fairway_runner.runs.results import KeptOutput
+    from fairway_runner.runs.kept import KeptOutput
 
 R = TypeVar("R", bound="JsonRecord")
 A = TypeVar("A", bound="SshAccess | SlurmAccess | KubernetesAccess")
@@ -131,7 +131,7 @@ class RemoteEngine(Engine, Generic[A]):
         A host that does not answer never gets anything of a run, and so the run stays unsent.
         """
         try:
-            if submission_state.read(run) is None:
+            if Submission.read(run) is None:
                 self.remote_host.connection.require_answer(deadline=self.deadline)
             elif retry and not self.mirror.require_latest(run):
                 self.request_end(run)  # it may continue nevertheless
@@ -211,7 +211,7 @@ class RemoteEngine(Engine, Generic[A]):
 
     def request_end(self, run: RunFolder, *, task: str = "", kill: bool = False) -> None:
         """Asks the host to end a run, or one task of it; with `kill` the scheduler ends it."""
-        last = submission_state.read(run) or Submission(0)
+        last = Submission.read(run) or Submission(0)
         marks, created = self.marks(last), run.record.created
         request = CancelRequest(run.id, last.submission, kill, task, marks, created)
         self.ask("runs.cancel", request, Done)

@@ -34,7 +34,6 @@ from fairway_agent.spec import FIGURES, RECORD, RunPlan, TaskSpec
 from fairway_core import archives
 from fairway_core.findings import Finding, Severity, UserError
 from fairway_runner.engines.outage import Refused, gone_input
-from fairway_runner.engines.remote import submission_state
 from fairway_runner.engines.remote.connection import STRANGE
 from fairway_runner.engines.remote.submission_state import Submission
 from fairway_runner.runs.figures import is_node_name
@@ -229,7 +228,7 @@ class Mirror:
             if not asked:
                 break
             wanted = {run_id: wanted[run_id] for run_id in asked}
-            last = {run_id: submission_state.read(run) for run_id, run in wanted.items()}
+            last = {run_id: Submission.read(run) for run_id, run in wanted.items()}
             answer = self._states(asked, wanted)
             silent, more = answer.silent, {}
             damaged += _damaged(answer.runs.values())
@@ -257,7 +256,7 @@ class Mirror:
     def require_latest(self, run: RunFolder) -> bool:
         """Raises UserError if the run was retried on another machine, and records that retry here.
         Returns False if its folder there is gone."""
-        last = submission_state.read(run)
+        last = Submission.read(run)
         if last is None:
             return True
         found = self._state(run)
@@ -328,7 +327,7 @@ def _requests(
     damaged: list[Finding] = []
     for run in runs:
         try:
-            last = submission_state.read(run)
+            last = Submission.read(run)
             if last is None:
                 _say_cut_off(run)
                 continue
@@ -369,7 +368,7 @@ def _apply(
     """Writes a report into the run's folder, its own state last; nothing if `last`, its submission
     when the host was asked, is no longer the last."""
     with run.mirroring():
-        now = submission_state.read(run)
+        now = Submission.read(run)
         if last is None or now is None or now != replace(last, sampled=now.sampled):
             return
         if found is None and last.complete:

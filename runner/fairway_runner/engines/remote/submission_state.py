@@ -1,10 +1,10 @@
-"""State of a run's submission to a cluster, as known on this machine: the run's file
+"""State of a run's submission to a cluster or a pool, as known on this machine: the run's file
 `engine.json`."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from fairway_agent import state_files
 from fairway_agent.quick import dataclass
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 _FILE = "engine.json"
 
 
-@dataclass(frozen=True)
+@dataclass
 class Submission(JsonRecord, called="the submission"):
     """The last submission of a run: `submission` counts the starts of the run, from 0, including
-    retries. `complete` says that the cluster has taken it over, as these `jobs`, and `sampled` that
+    retries. `complete` says that the target has taken it over, as these `jobs`, and `sampled` that
     it has ended and all samples of its nodes are here."""
 
     submission: int
@@ -30,20 +30,20 @@ class Submission(JsonRecord, called="the submission"):
     jobs: tuple[str, ...] = ()
     sampled: bool = False
 
+    @classmethod
+    def read(cls, run: RunFolder) -> Self | None:
+        """Reads the last one; None before the first. Raises UserError if the file is damaged."""
+        return known_as(run.folder / _FILE, cls.from_json)
+
     def write(self, run: RunFolder) -> None:
         """Replaces the file."""
         files.write_json(run.folder / _FILE, self.to_json())
 
 
-def read(run: RunFolder) -> Submission | None:
-    """Reads the last submission; None before the first. Raises UserError if the file is damaged."""
-    return known_as(run.folder / _FILE, Submission.from_json)
-
-
 def begin(run: RunFolder, *, retry: bool) -> Submission:
     """Begins a submission, or resumes an interrupted one; the caller holds the run's lock. The run
     is queued, and so are the tasks of a retry, as `retry.json` has them."""
-    last = read(run)
+    last = Submission.read(run)
     if last is not None and not (retry and last.complete):
         return last
     new = Submission(0 if last is None else last.submission + 1)

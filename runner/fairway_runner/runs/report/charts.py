@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from fairway_runner.quantities import number, shown
 from fairway_runner.runs.figures import Sample, mean
+from fairway_runner.runs.folder import require_one_job
 from fairway_runner.runs.metrics import Series, axis_of
 from fairway_runner.runs.report.data import CATEGORIES, MOST_CURVES, Report, Row, read
 from fairway_runner.runs.report.svg import (
@@ -203,9 +204,9 @@ class Point:
 
 def throughput_metric(report: Report, wanted: str | None) -> str | None:
     """Returns the metric of a task's speed: the requested one, or the first that is a rate. Raises
-    UserError if the run has no metric of that name."""
+    UserError if the run has no metric of that name, or several steps."""
     if wanted is not None:
-        return metric_name(report.run.record.metrics, wanted, report.run.id)
+        return metric_name(require_one_job(report.run).record.metrics, wanted, report.run.id)
     return next((name for name in report.metrics if "per_second" in name), None)
 
 
