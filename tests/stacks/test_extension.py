@@ -12,7 +12,9 @@ from environment_files import KEY
 
 from fairway_core.findings import UserError, format_finding
 from fairway_stacks.app import write_stacks
+from fairway_stacks.own_bindings import write_bindings
 
+SCHEMA = Path(__file__).with_name("container_apps.schema.json")
 Written = Callable[[str], dict[str, Any]]
 
 ENVIRONMENT = f"""\
@@ -71,6 +73,23 @@ def test_extension_adds_resources_and_outputs_to_the_stacks(
     )
     assert "lab-network.outputs" in stacks["data"]["output"]["subnet"]["value"]
     assert "lab_stacks" not in json.dumps(stacks)
+
+
+def test_extension_of_generated_classes_keeps_their_blocks_in_hcl(
+    extended: Callable[[str], dict[str, Any]], tmp_path: Path
+) -> None:
+    write_bindings(["azurerm_container_app_environment"], tmp_path / "own", SCHEMA)
+    extended(
+        "from own.container_app_environment import ContainerAppEnvironment, WorkloadProfile\n"
+        "def extend(network, data, compute):\n"
+        "    gpu = WorkloadProfile(name='gpu', workload_profile_type='NC24-A100')\n"
+        "    ContainerAppEnvironment(\n"
+        "        compute, 'a', name='x', **compute.place.common, workload_profile=[gpu]\n"
+        "    )\n"
+    )
+    write_stacks(tmp_path / "lab.yaml", tmp_path / "hcl", warn=lambda _: None, hcl=True)
+    text = (tmp_path / "hcl/stacks/lab-compute/cdk.tf").read_text()
+    assert "\n  workload_profile {\n" in text
 
 
 def test_extension_is_not_applied_to_the_state_stack(
