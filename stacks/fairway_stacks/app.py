@@ -140,9 +140,7 @@ def synthesize_state(environment: Environment, *, project: Path, outdir: Path) -
     return {stack.node.id: stack}
 
 
-def _as_hcl(
-    draft: Path, files: Mapping[str, Path], stacks: Mapping[str, Stack]
-) -> dict[str, Path]:
+def _as_hcl(draft: Path, files: Mapping[str, Path], stacks: Mapping[str, Stack]) -> dict[str, Path]:
     """Converts each stack from JSON to HCL, and changes cdktf's manifest accordingly."""
     from fairway_constructs.cdk.synthesis import typed_document
     from fairway_constructs.hcl import write_hcl

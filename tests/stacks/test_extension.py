@@ -25,8 +25,13 @@ access: {{ssh_keys: ["{KEY}"]}}
 clusters: {{box: {{engine: ssh, size: Standard_HB120rs_v3, nodes: 1}}}}
 """
 EXTENSION = """\
+from __future__ import annotations
+from dataclasses import dataclass
 import fairway_constructs as az
 from names_of_the_lab import NAME
+@dataclass
+class Lab:
+    name: str
 class Apps(az.Resource):
     TYPE = "azurerm_container_app_environment"
 def extend(*, network, data, compute):
