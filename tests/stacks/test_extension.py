@@ -141,6 +141,7 @@ VNET = (
     "/subscriptions/11111111-2222-3333-4444-555555555555/resourceGroups/lab-rg-network/providers"
     "/Microsoft.Network/virtualNetworks/lab-vnet"
 )
+GROUP = VNET.partition("/providers")[0]
 
 
 @pytest.fixture
@@ -155,6 +156,7 @@ def stacks(tmp_path: Path) -> Written:
 
 
 COMPUTE = "azurerm_subnet.compute"
+RESOURCES, NETWORK = "azurerm_resource_group.group", "azurerm_virtual_network.vnet"
 
 
 def test_imports_and_moves_are_written_to_the_stack_of_the_resource(stacks: Written) -> None:
@@ -186,7 +188,7 @@ def test_imports_and_moves_are_written_to_the_stack_of_the_resource(stacks: Writ
             "",
         ),
         (
-            f"imports: {{azurerm_resource_group.group: {VNET.partition('/providers')[0]}}}",
+            f"imports: {{azurerm_resource_group.group: {GROUP}}}",
             "unclear-address",
             "azurerm_resource_group.group",
             "network/azurerm_resource_group.group or data/azurerm_resource_group.group",
@@ -213,6 +215,18 @@ def test_imports_and_moves_are_written_to_the_stack_of_the_resource(stacks: Writ
             f"moved: {{azurerm_subnet.a: {COMPUTE}, azurerm_subnet.b: {COMPUTE}}}",
             "bad-move",
             "azurerm_subnet.b",
+            "keep one",
+        ),
+        (
+            f"imports: {{network/{RESOURCES}: {GROUP}, data/{RESOURCES}: {GROUP[:-4]}WORK}}",
+            "bad-import",
+            f"data/{RESOURCES}",
+            "keep one",
+        ),
+        (
+            f"imports: {{{NETWORK}: {VNET}, network/{NETWORK}: {VNET}2}}",
+            "bad-import",
+            f"network/{NETWORK}",
             "keep one",
         ),
         ("imports: {azurerm_virtual_network.vnet: '${evil}'}", "bad-value", "'${evil}'", ""),
