@@ -612,6 +612,7 @@ MISTAKES: list[tuple[Any, str]] = [
     (lambda s: az.place_in_group(s, environment="b", location="East US"), "location ["),
     (lambda s: az.place_in_group(s, environment="b", location="westus", zone=True), "zone ["),
     (lambda s: az.Tags.of(s).add("a?b", "c"), "a?b ["),
+    (lambda s: az.Tags.of(s).add("Environment", "c"), "Environment [ … Fairway sets the tag"),
     (lambda s: az.Budget(s, amount=5, alerts=[80, 50], emails=["a@b.org"]), "alerts ["),
     (lambda s: az.Budget(s, amount=5, alerts=[50], emails=["me"]), "emails ["),
     (lambda s: az.Monitoring(s, emails=["a@b.org"], workspace_id=VNET), "workspace_id ["),
@@ -756,6 +757,15 @@ def test_program_tags_differing_only_in_case_are_one_tag(lab: az.EnvironmentStac
     tags = _one(_written(lab), "azurerm_virtual_network")["tags"]
     assert (tags["owner"], tags["CostCenter"]) == ("somebody else", "2")
     assert not {"Owner", "costcenter"} & {*tags}
+
+
+def test_program_tags_beyond_azure_limits_are_refused(lab: az.EnvironmentStack) -> None:
+    for number in range(14):
+        az.Tags.of(lab).add(f"tag{number}", "x")
+    az.Storage(lab, containers=["outputs"], network=_network(lab))
+    with pytest.raises(UserError, match="too many for the DNS zone") as caught:
+        _written(lab)
+    assert {each.id for each in caught.value.findings} == {"azure-tags"}
 
 
 def test_program_app_creates_output_folder_and_parents(tmp_path: Path) -> None:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from fairway_core.catalog.terraform_types import takes_tags
 from fairway_core.checks.check import Fault, Subject, check
 from fairway_core.checks.terraform.stack import Resources, each, every
+from fairway_core.documents import FieldError
 from fairway_core.findings import Severity
 from fairway_core.naming import OWN_TAGS, name_rule
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator, Mapping
+    from collections.abc import Hashable, Iterator
 
 _SUFFIX = re.compile(r"\$\{substr\(sha256\([^$]*\), 0, (?P<length>\d+)\)\}")
 # Azure has each name of these types once: of groups in a subscription, of the others globally.
@@ -37,6 +39,32 @@ def untagged(type: str, arguments: Mapping[str, Any]) -> Iterator[Fault]:  # noq
     missing = [tag for tag in OWN_TAGS if tag not in tags]
     if takes_tags(type) and missing:
         yield Fault(f"no tag {' nor '.join(missing)}", "give it the environment's tags", ("tags",))
+
+
+@check("azure-tags", Severity.ERROR, Subject.TERRAFORM, at=every)
+def azure_tags(type: str, arguments: Mapping[str, Any]) -> Iterator[Fault]:  # noqa: A002
+    """Tags that Azure would refuse: too many, or a name that it does not take.
+
+    A private DNS zone takes 15 tags, and keeps none whose name has a space or begins with a digit.
+
+    Wrong:
+        azurerm_private_dns_zone.blob:
+          {name: example.com, tags: {environment: demo, managed-by: fairway, cost centre: "7"}}
+
+    Right:
+        azurerm_private_dns_zone.blob:
+          {name: example.com, tags: {environment: demo, managed-by: fairway, cost-centre: "7"}}
+    """
+    from fairway_core.environment.tags import as_azure_takes_them, check_number
+
+    tags = arguments.get("tags")
+    if not isinstance(tags, Mapping) or not takes_tags(type):
+        return
+    try:
+        as_azure_takes_them({str(name): str(value) for name, value in tags.items()})
+        check_number(tags, of_zone=type == "azurerm_private_dns_zone")
+    except FieldError as error:
+        yield Fault(str(error), error.hint, error.path)
 
 
 @check("azure-name", Severity.ERROR, Subject.TERRAFORM, at=every)
