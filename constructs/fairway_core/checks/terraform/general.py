@@ -22,6 +22,11 @@ _GROUP = "azurerm_resource_group"
 _GLOBAL = ("azurerm_storage_account", "azurerm_key_vault", "azurerm_container_registry")
 # Arguments that end like the name of a parent, and say nothing of the place.
 _NO_PLACE = ("computer_name", "sku_name")
+# What tells one grant from another.
+_OF_GRANT = (
+    *("scope", "role_definition_name", "role_definition_id", "principal_id"),
+    *("count", "for_each"),
+)
 
 
 @check("untagged", Severity.ERROR, Subject.TERRAFORM, at=every)
@@ -176,3 +181,31 @@ def broad_role(arguments: Mapping[str, Any]) -> Iterator[Fault]:
         yield Fault(f"`{role}` allows far more than any node needs", "use a role for one service")
     if not arguments.get("description"):
         yield Fault("this role has no description", "describe its purpose in `description`")
+
+
+@check("grant-taken", Severity.ERROR, Subject.TERRAFORM)
+def grant_taken(resources: Resources, stack: str, taken: dict[Hashable, str]) -> Iterator[Fault]:
+    """A role that is granted twice to one principal on one resource, where Azure has it once.
+
+    Terraform would stop at the second: `RoleAssignmentExists`.
+
+    Wrong:
+        azurerm_role_assignment.nodes:
+          {role_definition_name: Reader, scope: /a, principal_id: "1", description: Nodes read}
+        azurerm_role_assignment.people:
+          {role_definition_name: Reader, scope: /a, principal_id: "1", description: People read}
+
+    Right:
+        azurerm_role_assignment.nodes:
+          {role_definition_name: Reader, scope: /a, principal_id: "1", description: Nodes read}
+        azurerm_role_assignment.people:
+          {role_definition_name: Reader, scope: /a, principal_id: "2", description: People read}
+    """
+    for occurrence, given in each("azurerm_role_assignment")(resources):
+        said = [str(given["arguments"].get(argument, "")).lower() for argument in _OF_GRANT]
+        where = stack if "${" in "".join(said) else ""
+        address = ".".join(filter(None, (stack, *map(str, occurrence))))
+        first = taken.setdefault(("grant", where, *said), address)
+        if first != address:
+            message = f"{first.removeprefix(f'{stack}.')} grants the same role already"
+            yield Fault(message, "leave out one of the two", occurrence)
