@@ -623,6 +623,7 @@ MISTAKES: list[tuple[Any, str]] = [
     (lambda s: az.Registry(s, allowed=["10.0.0.1/8"]), "allowed ["),
     (lambda s: az.Vault(s).customer_managed_key("a_b"), "name ["),
     (lambda s: az.Registry(s, ""), "[bad-id]"),
+    (lambda s: az.Registry(s, "2nd"), "lab/2nd [bad-id] … azurerm_container_registry.2nd"),
     (lambda s: az.Registry(s, s.place.resource_group), "[bad-id]"),
     (lambda s: az.NfsExport(s, "", path="/a", host="a.b", export="/", mbps=1), "[bad-id]"),
     (lambda _: _stack(location=Location("Europe")), "location ["),
