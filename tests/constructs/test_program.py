@@ -427,6 +427,8 @@ H100 = "Standard_ND96isr_H100_v5"
 TOKEN: Any = SimpleNamespace(
     creation_stack=(), id="/k", version=None, upgrades=None, mode="BatchService"
 )
+# A number that only Terraform knows, as cdktf represents it.
+LATER: Any = -8.1e298
 SLURM: dict[str, Any] = dict.fromkeys(("scale_sets", "foundation", "subnet", "mounts"), TOKEN)
 AKS: dict[str, Any] = {"subnet": TOKEN, "kubelet": TOKEN}
 POOL: dict[str, Any] = {"subnet": TOKEN, "cluster": TOKEN, "nodes": 2}
@@ -690,6 +692,7 @@ MISTAKES: list[tuple[Any, str]] = [
     (lambda s: az.Storage(s, containers="abc"), "not the text `abc` write a list"),
     (lambda s: az.Storage(s, containers=(n for n in "a")), "not a generator write a list"),
     (lambda s: az.Tags.of(s).add("a", 5), 'value [ … takes `str`, not the number 5 write "5"'),
+    (lambda s: _cluster(s, nodes=LATER), "takes `int`, not a value that only Terraform will"),
     (lambda s: az.Storage(s, containers=["abc", 5]), "not a list of `int` and `str` write"),
     (lambda s: az.NfsServer(s, "d", subnet="x", path="/d"), 'network.subnet("compute")'),
     (lambda s: az.Storage(s, containers=[], replicaton="ZRS"), "did you mean `replication"),
