@@ -592,6 +592,10 @@ MISTAKES: list[tuple[Any, str]] = [
     (lambda s: az.KubernetesNodePool(s, "n", size=H100, zones=[1, 2], **POOL), "zones"),
     (lambda s: az.Cluster(s, "h", size=H100), "[no-subnet] … `h` stands in no network"),
     (lambda s: az.Targets(s, []), "clusters [ … name a cluster"),
+    (
+        lambda s: [az.Targets(each, [_cluster(each)]) for each in (s, az.Construct(s, "beside"))],
+        "[id-taken] … the stack `lab` has an output `targets` already",
+    ),
     (lambda s: az.Targets(s, 2 * [_cluster(s)]), "clusters [ … two targets are called `box`"),
     (
         lambda s: az.Targets(s, [az.KubernetesNodePool(s, "t4", size=HB, **POOL)]),
@@ -632,6 +636,7 @@ MISTAKES: list[tuple[Any, str]] = [
     (lambda _: _stack(tags={"a?": "b"}), "a? ["),
     (lambda _: _stack(tags=OWN), "Environment ["),
     (lambda _: az.EnvironmentStack(az.App(), "Lab Two", location="eastus"), "id ["),
+    (lambda _: az.EnvironmentStack(az.App(), "..", location="eastus"), "id ["),
     (lambda _: _stack(ignore_checks=["unprotected-dat"]), "[unknown-check]"),
     (lambda _: _stack(ssh_keys=["-----BEGIN OPENSSH PRIVATE KEY-----"]), "[bad-argument]"),
     (lambda _: _cluster(_stack()), "[no-ssh-key] … its stack has none"),
