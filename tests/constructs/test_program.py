@@ -759,6 +759,18 @@ def test_program_construct_without_scope_id_or_stack_is_refused(
         own(az.Construct(app, "beside"), id="own", **more)
 
 
+def test_program_resource_without_type_or_arguments_is_refused(lab: az.EnvironmentStack) -> None:
+    class Untyped(az.Resource):
+        pass
+
+    class Own(az.Resource):
+        TYPE = "azurerm_own"
+
+    assert refused(lambda: Untyped(lab, "own", {}), "Untyped does not say").id == "no-type"
+    nothing: Any = None
+    refused(lambda: Own(lab, "own", nothing), "the arguments of Own are nothing")
+
+
 def test_program_tags_differing_only_in_case_are_one_tag(lab: az.EnvironmentStack) -> None:
     az.Network(lab, address_space=SPACE)
     for name, value in (("Owner", "somebody else"), ("CostCenter", "1"), ("costcenter", "2")):

@@ -5,6 +5,7 @@ The classes for Azure's resources are generated: `fairway_constructs.azurerm`.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -31,9 +32,10 @@ from fairway_constructs.cdk.library import (
 )
 from fairway_core.findings import UserError
 from fairway_core.suggestions import did_you_mean
+from fairway_core.validation import describe
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from fairway_constructs.cdk.library import (
         Construct,
@@ -61,7 +63,15 @@ class Arguments:
     _arguments: frozenset[str] = frozenset()
 
     def _take(self, attributes: Mapping[str, object]) -> None:
-        """Stores the given arguments, and the names of all possible ones."""
+        """Stores the given arguments, and the names of all possible ones. Raises UserError for a
+        class without a type, and for arguments that are no mapping."""
+        name = type(self).__name__
+        if not hasattr(self, "TYPE"):
+            hint = 'write in it the type, such as TYPE = "azurerm_container_app_environment"'
+            raise UserError.of("no-type", f"{name} does not say of which type it is", hint)
+        if not isinstance(attributes, Mapping):
+            message = f"the arguments of {name} are {describe(attributes)}"
+            raise UserError.of("wrong-argument", message, 'write a mapping: {"name": "…"}')
         for name, value in attributes.items():
             self._check(name, value)
         self._attributes = terraform_value(attributes)
