@@ -20,6 +20,7 @@ import fairway_constructs as az
 from fairway_constructs.azurerm.provider import AzurermProvider, Features
 from fairway_constructs.azurerm.resource_group import ResourceGroup
 from fairway_constructs.azurerm.virtual_network import VirtualNetwork
+from fairway_constructs.cdk import Token
 from fairway_constructs.cdk.library import App as CdktfApp
 from fairway_constructs.network_access import SubnetRef
 from fairway_constructs.slurm.configuration import node_facts
@@ -769,6 +770,9 @@ def test_program_resource_without_type_or_arguments_is_refused(lab: az.Environme
     assert refused(lambda: Untyped(lab, "own", {}), "Untyped does not say").id == "no-type"
     nothing: Any = None
     refused(lambda: Own(lab, "own", nothing), "the arguments of Own are nothing")
+    for number, wrong in enumerate((Path("a"), {1}, [math.nan])):
+        refused(lambda: Own(lab, f"own{number}", {"a": wrong}), "`a` of azurerm_own")  # noqa: B023
+    Own(lab, "tokens", {"a": Token.as_any("${b}"), "c": Token.as_list(["d"])})
 
 
 def test_program_tags_differing_only_in_case_are_one_tag(lab: az.EnvironmentStack) -> None:

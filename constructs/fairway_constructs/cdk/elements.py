@@ -5,6 +5,7 @@ The classes for Azure's resources are generated: `fairway_constructs.azurerm`.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -97,12 +98,19 @@ class Arguments:
             super().__setattr__(name, value)
 
     def _check(self, name: str, value: object) -> None:
-        """Raises UserError for a value that a generated class does not allow; blocks are not
-        checked."""
+        """Raises UserError for a value that a generated class does not allow, or that Terraform
+        has no form of; blocks are not checked."""
         owner = next(each for each in type(self).__mro__ if "TYPE" in vars(each))
         if owner.__module__.startswith("fairway_constructs.azurerm."):
             types = owner.__init__.__annotations__  # type: ignore[misc]  # of this very class
             check_plain(self.TYPE, name, value, types.get(f"{name}_") or types.get(name, ""))
+            return
+        try:
+            json.dumps(terraform_value(value), allow_nan=False, default=_token)
+        except (TypeError, ValueError) as error:
+            message = f"Terraform has no form of the value of `{name}` of {self.TYPE}: {error}"
+            hint = "write text, numbers, lists and mappings"
+            raise UserError.of("wrong-argument", message, hint) from None
 
     @property
     def _has_no_class(self) -> bool:
@@ -130,6 +138,14 @@ class Arguments:
     def given(self, name: str) -> Any:
         """Returns the current value of an argument, or None."""
         return self._attributes.get(name)
+
+
+def _token(value: object) -> None:
+    """Raises TypeError for a value that is none of the CDK's own."""
+    kind = type(value)
+    of_library = hasattr(kind, "__jsii_type__") or kind.__module__.startswith("jsii.")
+    if not (of_library or hasattr(value, "creation_stack")):
+        raise TypeError(f"a {kind.__name__}")
 
 
 class _Element(Arguments, TerraformElement):
