@@ -350,6 +350,7 @@ app = az.App(outdir=sys.argv[1], hcl_output=len(sys.argv) > 2)
 lab = az.EnvironmentStack(
     app, "lab", location="westeurope", zone=2, ssh_keys=[NOBODYS_KEY],
     tags={'q"b': 'say "x" \\\\ [1]', "number": "17"},
+    ignore_checks=["azure-tags"],
 )
 net = az.Network(lab, "net", address_space="10.40.0.0/16", private_endpoints=True)
 data = az.Storage(lab, "data", containers=["datasets"], network=net)
