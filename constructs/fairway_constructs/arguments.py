@@ -321,7 +321,7 @@ def _is_one(value: Any, kind: Any) -> bool:
     is_infinite = isinstance(value, float) and not math.isfinite(value)
     if kind in (int, float) and (isinstance(value, bool) or is_infinite):
         return False
-    if kind is float or (kind is int and _is_reference(value)):
+    if kind is float:
         return isinstance(value, int | float)
     if get_origin(kind) is Callable:
         return callable(value)
@@ -354,6 +354,8 @@ def _described(value: Any) -> str:
         items = value.values() if isinstance(value, Mapping) else value
         kinds = sorted({f"`{type(each).__name__}`" for each in items})
         return f"{describe(value)} of {' and '.join(kinds)}" if kinds else describe(value)
+    if isinstance(value, float) and _is_reference(value):
+        return "a value that only Terraform will know"
     known = isinstance(value, str | int | float | None)
     return describe(value) if known else f"a {type(value).__name__}"
 
@@ -361,6 +363,8 @@ def _described(value: Any) -> str:
 def _hint(value: Any, takes: str, choices: Sequence[str]) -> str:
     if isinstance(value, str) and choices:
         return did_you_mean(value, choices)
+    if isinstance(value, float) and _is_reference(value):
+        return "write a number"  # Python computes with it
     if isinstance(value, int) and takes.startswith("str"):
         return f'write "{value}"'
     return next((hint for name, hint in _HINTS.items() if name in takes), "")

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from functools import partial
+from ipaddress import IPv4Network
 from typing import TYPE_CHECKING, TypeAlias
 
 from fairway_agent.quick import dataclass
 from fairway_constructs import network_access
 from fairway_constructs.azurerm.network_security_group import SecurityRule
+from fairway_core.public_ranges import apart
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from ipaddress import IPv4Network
 
     # A rule without its priority, which its index in a list determines.
     Unnumbered: TypeAlias = partial[SecurityRule]
@@ -145,8 +146,11 @@ def allow(
 ) -> Unnumbered:
     """Returns a rule without its priority, which its index in the list determines.
 
-    `sources` and `destination` are ranges, or one service tag: Azure takes no lists of tags.
+    `sources` and `destination` are ranges, or one service tag: Azure takes no lists of tags. A
+    source inside another is left out.
     """
+    if not isinstance(sources, str):
+        sources = apart([IPv4Network(each) for each in sources])
     return partial(
         SecurityRule,
         name=f"Allow{name}",

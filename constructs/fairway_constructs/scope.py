@@ -11,7 +11,7 @@ from fairway_constructs.azurerm.data_resource_group import DataResourceGroup
 from fairway_constructs.azurerm.resource_group import ResourceGroup
 from fairway_constructs.cdk import Aspect, Aspects, Component, Output, Resource, surroundings
 from fairway_constructs.placement import Placement
-from fairway_core.environment.tags import as_azure_takes_them
+from fairway_core.environment.tags import as_azure_takes_them, none_of_ours
 from fairway_core.findings import UserError
 from fairway_core.naming import Naming, unique_suffix
 from fairway_core.resource_ids import parts_of
@@ -187,8 +187,9 @@ class Tags:
         return cls(scope)
 
     def add(self, name: str, value: str) -> None:
-        """Adds a tag, also to resources created later; it replaces an existing tag of that name."""
-        as_azure_takes_them({name: value})
+        """Adds a tag, also to resources created later; it replaces an existing tag of that name,
+        but none that Fairway sets."""
+        as_azure_takes_them(none_of_ours({name: value}))
         Aspects.of(self._scope).add(_Tag(name, value))
 
 

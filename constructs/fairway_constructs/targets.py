@@ -8,6 +8,7 @@ from fairway_constructs.cdk import Component, Output, surroundings
 from fairway_constructs.cloud_init import ADMIN_USERNAME, LOCAL_FOLDER, shared_folder
 from fairway_constructs.nodes import keeps_disk
 from fairway_core.documents import FieldError
+from fairway_core.findings import UserError
 from fairway_core.target import Gateway as GatewayHost
 from fairway_core.target import NodeRange, SshAccess, StorageAccount, Target
 
@@ -82,6 +83,10 @@ class Targets(Component):
             message = "jobs would have nowhere to run"
             raise FieldError(message, "name a cluster, or leave `Targets` out", ("clusters",))
         super().__init__(scope, "job-targets")
+        stack = surroundings(self).stack
+        if stack.node.try_find_child("targets"):
+            message = f"the stack `{stack.node.id}` has an output `targets` already"
+            raise UserError.of("id-taken", message, "name all of its clusters in one `Targets`")
         account = storage_of(storage) if storage else None
         url = vault.url if vault else ""
         through = GatewayHost(host=gateway.address, user=ADMIN_USERNAME) if gateway else None
@@ -96,7 +101,7 @@ class Targets(Component):
             message = f"two targets are called `{twice}`"
             raise FieldError(message, "name each cluster once, by a name of its own", ("clusters",))
         Output(
-            surroundings(self).stack,
+            stack,
             "targets",
             value=[each.record() for each in self.targets],
             description="Job targets, read by `fairway targets sync`",

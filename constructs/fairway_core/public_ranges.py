@@ -1,4 +1,4 @@
-"""Public ranges among those that users connect from."""
+"""The ranges that users connect from: the public ones among them, and none inside another."""
 
 from __future__ import annotations
 
@@ -21,10 +21,21 @@ def is_private(network: IPv4Network) -> bool:
 
 
 def seen_outside(ranges: Sequence[IPv4Network | str]) -> list[IPv4Network]:
-    """Returns the ranges that are visible on the internet. Raises ValueError for invalid text.
+    """Returns the ranges that are visible on the internet, none inside another. Raises ValueError
+    for invalid text.
 
     >>> seen_outside([IPv4Network("203.0.113.7/32"), IPv4Network("10.0.0.0/8")])
     [IPv4Network('203.0.113.7/32')]
     """
     networks = [IPv4Network(each) for each in ranges]
-    return [each for each in networks if not any(map(each.overlaps, _PRIVATE))]
+    return apart([each for each in networks if not any(map(each.overlaps, _PRIVATE))])
+
+
+def apart(ranges: Sequence[IPv4Network]) -> list[IPv4Network]:
+    """Returns the ranges without those inside another: Azure takes no rule that overlaps itself.
+
+    >>> apart([IPv4Network("10.0.1.0/24"), IPv4Network("10.0.0.0/16"), IPv4Network("10.1.0.0/16")])
+    [IPv4Network('10.0.0.0/16'), IPv4Network('10.1.0.0/16')]
+    """
+    once = list(dict.fromkeys(ranges))
+    return [each for each in once if sum(map(each.subnet_of, once)) == 1]

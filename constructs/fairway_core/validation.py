@@ -247,7 +247,7 @@ def _expected(details: ErrorDetails) -> str:
             return f"{words} {counted(bound, 'item')}"
         whole = isinstance(bound, float) and bound.is_integer()
         return f"{words} {int(bound) if whole else bound}"
-    if kind == "int_from_float":
+    if kind in ("int_from_float", "int_parsing_size"):
         return "a whole number"
     said = details["msg"].removeprefix("Input should be ")
     return said[:1].lower() + said[1:]

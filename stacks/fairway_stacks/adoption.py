@@ -18,14 +18,21 @@ if TYPE_CHECKING:
 def adopt(loaded: LoadedEnvironment, files: Mapping[str, Path]) -> None:
     """Adds `import` and `moved` blocks to the files of the stacks that have the resources.
 
-    Raises UserError for an address that no stack has.
+    Raises UserError for an address that no stack has, and for a resource imported twice.
     """
     environment = loaded.environment
     if not (environment.imports or environment.moved):
         return
     documents = {name: json.loads(file.read_text(encoding="utf-8")) for name, file in files.items()}
+    taken = dict[tuple[str, str], str]()
     for to, resource_id in environment.imports.items():
         stack, address = _found(loaded, ("imports", to), to, documents)
+        # An association has the id of one of its ends, but no two resources of one type have one.
+        for key in ((stack, address), (address.partition(".")[0], resource_id.lower())):
+            if (first := taken.setdefault(key, to)) != to:
+                path, message = ("imports", to), f"{first} imports the same resource already"
+                hint = "keep one of the two"
+                raise loaded.document.error("bad-import", path, message, hint, of_key=True)
         documents[stack].setdefault("import", []).append({"to": address, "id": resource_id})
     for old, new in environment.moved.items():
         stack, address = _found(loaded, ("moved", old), new, documents)

@@ -23,6 +23,7 @@ from fairway_stacks.adoption import adopt
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping
 
+    from fairway_constructs.cdk import Stack
     from fairway_core.environment import Environment
     from fairway_core.findings import Finding
 
@@ -73,7 +74,7 @@ def write_stacks(
             adopt(loaded, drafts)
         resources = _checked(environment, drafts, warn)
         if hcl:
-            drafts = _as_hcl(draft, drafts)
+            drafts = _as_hcl(draft, drafts, stacks)
         files = {name: _publish(file, draft, outdir) for name, file in drafts.items()}
         for file in (draft / "manifest.json", *draft.glob(f"stacks/*/{_METADATA}")):
             _publish(file, draft, outdir)
@@ -91,8 +92,8 @@ def usual_outdir() -> Path:
 
 def synthesize(
     environment: Environment, *, project: Path, outdir: Path, extension: Path | None = None
-) -> list[str]:
-    """Writes a folder for each stack under `outdir`/stacks; returns the stacks' names, in order.
+) -> dict[str, Stack]:
+    """Writes a folder for each stack under `outdir`/stacks; returns the stacks by name, in order.
 
     `project` is the folder of cdktf.json, in which Terraform's state files lie; `extension` is a
     Python file that adds resources. The environment's SSH keys must be resolved, as
@@ -120,10 +121,10 @@ def synthesize(
         extend(extension, network, data, compute)
         with faults_of(extension):
             app.synth()
-    return [f"{environment.name}-{role}" for role in ("network", "data", "compute")]
+    return {stack.node.id: stack for stack in (network, data, compute)}
 
 
-def synthesize_state(environment: Environment, *, project: Path, outdir: Path) -> list[str]:
+def synthesize_state(environment: Environment, *, project: Path, outdir: Path) -> dict[str, Stack]:
     """Writes only the stack of the account that holds the others' state.
 
     Raises UserError if the environment keeps its state in files.
@@ -134,17 +135,19 @@ def synthesize_state(environment: Environment, *, project: Path, outdir: Path) -
     state = state_to_make(environment)
     _make(outdir)
     app = App(outdir=str(outdir))
-    StateStack(Project(app=app, folder=project, outdir=outdir), environment, state)
+    stack = StateStack(Project(app=app, folder=project, outdir=outdir), environment, state)
     app.synth()
-    return [f"{environment.name}-state"]
+    return {stack.node.id: stack}
 
 
-def _as_hcl(draft: Path, files: Mapping[str, Path]) -> dict[str, Path]:
+def _as_hcl(draft: Path, files: Mapping[str, Path], stacks: Mapping[str, Stack]) -> dict[str, Path]:
     """Converts each stack from JSON to HCL, and changes cdktf's manifest accordingly."""
+    from fairway_constructs.cdk.synthesis import typed_document
     from fairway_constructs.hcl import write_hcl
 
-    for file in files.values():
-        write_hcl(json.loads(file.read_text(encoding="utf-8")), file.parent)
+    for name, file in files.items():
+        document = json.loads(file.read_text(encoding="utf-8"))
+        write_hcl(typed_document(document, stacks[name]), file.parent)
     manifest = draft / "manifest.json"
     text = manifest.read_text(encoding="utf-8")
     manifest.write_text(text.replace("cdk.tf.json", "cdk.tf"), encoding="utf-8")

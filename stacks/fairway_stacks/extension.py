@@ -7,10 +7,11 @@ planned and reviewed like the others.
 
 from __future__ import annotations
 
+import re
 import sys
 from contextlib import contextmanager
 from dataclasses import replace
-from inspect import signature
+from inspect import isawaitable, isgenerator, signature
 from linecache import checkcache, getline
 from pathlib import Path
 from traceback import walk_tb
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from fairway_stacks.network import NetworkStack
 
 _FUNCTION = "extend"
+_DEFINED = rf"(async )?def {_FUNCTION}\b"
 
 
 def project_extension() -> Path | None:
@@ -61,9 +63,12 @@ def extend(file: Path, network: NetworkStack, data: DataStack, compute: ComputeS
 
     Raises UserError with the file's line for any error there.
     """
+    from fairway_constructs.cdk import Stack  # only now: it starts Node.js
+
     stacks = {"network": network, "data": data, "compute": compute}
     module = ModuleType("fairway_extension")
     module.__file__ = str(file)
+    sys.modules[module.__name__] = module  # where dataclasses look for the names of types
     path = [*sys.path]
     sys.path.insert(0, str(file.parent.resolve()))
     checkcache(str(file))
@@ -78,11 +83,16 @@ def extend(file: Path, network: NetworkStack, data: DataStack, compute: ComputeS
                 hint = f"write: def {_FUNCTION}({', '.join(stacks)}):"
                 found = Finding("no-extension", message, hint, location=_definition(file))
                 raise UserError([found]) from None
-            function(**stacks)
+            result = function(**stacks)
     finally:
         sys.path[:] = path
-    made = network.node.root.node.children
-    others = [each.node.id for each in made if each not in stacks.values()]
+    if isgenerator(result) or isawaitable(result):
+        result.close()  # type: ignore[union-attr]  # as generators and coroutines have
+        message = f"`{_FUNCTION}` is async or has a `yield`, and adds nothing when it is called"
+        hint = "make it a plain function"
+        raise UserError([Finding("no-extension", message, hint, location=_definition(file))])
+    own = [each for each in network.node.root.node.find_all() if isinstance(each, Stack)]
+    others = [each.node.id for each in own if each not in stacks.values()]
     if others:
         message = f"`{_FUNCTION}` makes the stack `{others[0]}`, which nothing would deploy"
         hint = "make resources in the stacks that it is given"
@@ -125,7 +135,7 @@ def _place(file: Path, error: BaseException) -> Location | None:
 def _definition(file: Path) -> Location:
     """Returns the line on which the function begins, or the first."""
     lines = enumerate(file.read_text(encoding="utf-8", errors="replace").splitlines(), 1)
-    return _line(file, next((n for n, line in lines if line.startswith(f"def {_FUNCTION}")), 1))
+    return _line(file, next((n for n, line in lines if re.match(_DEFINED, line)), 1))
 
 
 def _line(file: Path, line: int, column: int | None = None) -> Location:

@@ -128,7 +128,9 @@ def test_network_rules_admit_only_nfs_to_storage_and_traffic_between_nodes(
 
 
 def test_network_rules_admit_only_ssh_from_allowed_ranges(synthesize: Synthesize) -> None:
-    resources = _network(synthesize, allowed=ALLOWED)
+    # Azure takes no rule with a range inside another.
+    inside = IPv4Network("203.0.113.64/26")
+    resources = _network(synthesize, allowed=[inside, *ALLOWED, ALLOWED[0]])
     for role in ROLES:
         rules = _rules(resources, role)
         named = [str(each) for each in ALLOWED]
@@ -170,7 +172,7 @@ class TestBastion:
     def test_bastion_https_is_open_to_allowed_ranges_and_azure_services_only(
         self, synthesize: Synthesize
     ) -> None:
-        ranges = [IPv4Network("203.0.113.0/24"), IPv4Network("10.1.0.0/16")]
+        ranges = ["203.0.113.0/24", "10.1.0.0/16", "203.0.113.7/32"]
         resources = _network(synthesize, bastion=True, allowed=ranges)
         opened = _openings(resources["azurerm_network_security_group"]["bastion-rules"])
         https = {line[1] for line in opened if line[0] == "Inbound" and line[3] == "443"}

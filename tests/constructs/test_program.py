@@ -20,6 +20,7 @@ import fairway_constructs as az
 from fairway_constructs.azurerm.provider import AzurermProvider, Features
 from fairway_constructs.azurerm.resource_group import ResourceGroup
 from fairway_constructs.azurerm.virtual_network import VirtualNetwork
+from fairway_constructs.cdk import Token
 from fairway_constructs.cdk.library import App as CdktfApp
 from fairway_constructs.network_access import SubnetRef
 from fairway_constructs.slurm.configuration import node_facts
@@ -427,6 +428,8 @@ H100 = "Standard_ND96isr_H100_v5"
 TOKEN: Any = SimpleNamespace(
     creation_stack=(), id="/k", version=None, upgrades=None, mode="BatchService"
 )
+# A number that only Terraform knows, as cdktf represents it.
+LATER: Any = -8.1e298
 SLURM: dict[str, Any] = dict.fromkeys(("scale_sets", "foundation", "subnet", "mounts"), TOKEN)
 AKS: dict[str, Any] = {"subnet": TOKEN, "kubelet": TOKEN}
 POOL: dict[str, Any] = {"subnet": TOKEN, "cluster": TOKEN, "nodes": 2}
@@ -601,6 +604,10 @@ MISTAKES: list[tuple[Any, str]] = [
     (lambda s: az.KubernetesNodePool(s, "My-Pool", size=HB, **POOL), "name ["),
     (lambda s: az.Cluster(s, "h", size=H100), "[no-subnet] … `h` stands in no network"),
     (lambda s: az.Targets(s, []), "clusters [ … name a cluster"),
+    (
+        lambda s: [az.Targets(each, [_cluster(each)]) for each in (s, az.Construct(s, "beside"))],
+        "[id-taken] … the stack `lab` has an output `targets` already",
+    ),
     (lambda s: az.Targets(s, 2 * [_cluster(s)]), "clusters [ … two targets are called `box`"),
     (
         lambda s: az.Targets(s, [az.KubernetesNodePool(s, "t4", size=HB, **POOL)]),
@@ -623,6 +630,7 @@ MISTAKES: list[tuple[Any, str]] = [
     (lambda s: az.place_in_group(s, environment="b", location="East US"), "location ["),
     (lambda s: az.place_in_group(s, environment="b", location="westus", zone=True), "zone ["),
     (lambda s: az.Tags.of(s).add("a?b", "c"), "a?b ["),
+    (lambda s: az.Tags.of(s).add("Environment", "c"), "Environment [ … Fairway sets the tag"),
     (lambda s: az.Budget(s, amount=5, alerts=[80, 50], emails=["a@b.org"]), "alerts ["),
     (lambda s: az.Budget(s, amount=5, alerts=[50], emails=["me"]), "emails ["),
     (lambda s: az.Monitoring(s, emails=["a@b.org"], workspace_id=VNET), "workspace_id ["),
@@ -633,12 +641,14 @@ MISTAKES: list[tuple[Any, str]] = [
     (lambda s: az.Registry(s, allowed=["10.0.0.1/8"]), "allowed ["),
     (lambda s: az.Vault(s).customer_managed_key("a_b"), "name ["),
     (lambda s: az.Registry(s, ""), "[bad-id]"),
+    (lambda s: az.Registry(s, "2nd"), "lab/2nd [bad-id] … azurerm_container_registry.2nd"),
     (lambda s: az.Registry(s, s.place.resource_group), "[bad-id]"),
     (lambda s: az.NfsExport(s, "", path="/a", host="a.b", export="/", mbps=1), "[bad-id]"),
     (lambda _: _stack(location=Location("Europe")), "location ["),
     (lambda _: _stack(tags={"a?": "b"}), "a? ["),
     (lambda _: _stack(tags=OWN), "Environment ["),
     (lambda _: az.EnvironmentStack(az.App(), "Lab Two", location="eastus"), "id ["),
+    (lambda _: az.EnvironmentStack(az.App(), "..", location="eastus"), "id ["),
     (lambda _: _stack(ignore_checks=["unprotected-dat"]), "[unknown-check]"),
     (lambda _: _stack(ssh_keys=["-----BEGIN OPENSSH PRIVATE KEY-----"]), "[bad-argument]"),
     (lambda _: _cluster(_stack()), "[no-ssh-key] … its stack has none"),
@@ -699,6 +709,7 @@ MISTAKES: list[tuple[Any, str]] = [
     (lambda s: az.Storage(s, containers="abc"), "not the text `abc` write a list"),
     (lambda s: az.Storage(s, containers=(n for n in "a")), "not a generator write a list"),
     (lambda s: az.Tags.of(s).add("a", 5), 'value [ … takes `str`, not the number 5 write "5"'),
+    (lambda s: _cluster(s, nodes=LATER), "takes `int`, not a value that only Terraform will"),
     (lambda s: az.Storage(s, containers=["abc", 5]), "not a list of `int` and `str` write"),
     (lambda s: az.NfsServer(s, "d", subnet="x", path="/d"), 'network.subnet("compute")'),
     (lambda s: az.Storage(s, containers=[], replicaton="ZRS"), "did you mean `replication"),
@@ -760,6 +771,21 @@ def test_program_construct_without_scope_id_or_stack_is_refused(
         own(az.Construct(app, "beside"), id="own", **more)
 
 
+def test_program_resource_without_type_or_arguments_is_refused(lab: az.EnvironmentStack) -> None:
+    class Untyped(az.Resource):
+        pass
+
+    class Own(az.Resource):
+        TYPE = "azurerm_own"
+
+    assert refused(lambda: Untyped(lab, "own", {}), "Untyped does not say").id == "no-type"
+    nothing: Any = None
+    refused(lambda: Own(lab, "own", nothing), "the arguments of Own are nothing")
+    for number, wrong in enumerate((Path("a"), {1}, [math.nan])):
+        refused(lambda: Own(lab, f"own{number}", {"a": wrong}), "`a` of azurerm_own")  # noqa: B023
+    Own(lab, "tokens", {"a": Token.as_any("${b}"), "c": Token.as_list(["d"])})
+
+
 def test_program_tags_differing_only_in_case_are_one_tag(lab: az.EnvironmentStack) -> None:
     az.Network(lab, address_space=SPACE)
     for name, value in (("Owner", "somebody else"), ("CostCenter", "1"), ("costcenter", "2")):
@@ -767,6 +793,15 @@ def test_program_tags_differing_only_in_case_are_one_tag(lab: az.EnvironmentStac
     tags = _one(_written(lab), "azurerm_virtual_network")["tags"]
     assert (tags["owner"], tags["CostCenter"]) == ("somebody else", "2")
     assert not {"Owner", "costcenter"} & {*tags}
+
+
+def test_program_tags_beyond_azure_limits_are_refused(lab: az.EnvironmentStack) -> None:
+    for number in range(14):
+        az.Tags.of(lab).add(f"tag{number}", "x")
+    az.Storage(lab, containers=["outputs"], network=_network(lab))
+    with pytest.raises(UserError, match="too many for the DNS zone") as caught:
+        _written(lab)
+    assert {each.id for each in caught.value.findings} == {"azure-tags"}
 
 
 def test_program_app_creates_output_folder_and_parents(tmp_path: Path) -> None:

@@ -105,6 +105,7 @@ def test_document_is_validated_into_a_model() -> None:
         ("section: 3", "section", "expected a mapping, found the number 3", "`section: {size: 3}`"),
         ("section: {size: 3}", "section.size", "`section.size`: 3 is odd", "add one"),
         ("section: {size: 2.0}", "section.size", "a whole number, found the number 2.0", ""),
+        ("section: {size: -1.0e+300}", "section.size", "a whole number, found the number -", ""),
         ("section: {mode: fats}", "section.mode", "one of `fast`, `slow`", "did you mean `fast`?"),
         ("section: {mode: 3}", "section.mode", "one of `fast`, `slow`, found the number 3", ""),
         ("section: {scale: a}", "section.scale", "expected a number, found the text `a`", ""),

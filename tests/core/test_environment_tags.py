@@ -58,7 +58,7 @@ OPEN = "network: {private_endpoints: false}\n"
 NO_ZONES = "network: {dns: {zones: none}}\n"
 
 
-@pytest.mark.parametrize(("more", "most"), [("", 13), (OPEN, 48), (NO_ZONES, 48)])
+@pytest.mark.parametrize(("more", "most"), [("", 13), (OPEN, 46), (NO_ZONES, 46)])
 def test_tags_beyond_number_or_name_length_limits_are_refused(
     tmp_path: Path, more: str, most: int
 ) -> None:

@@ -90,6 +90,7 @@ class TestCheck:
         self, lab: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         file = lab(owner="project", isr_H100="is_H100")
+        file = file.rename(file.with_name("two words.yaml"))
         done = _run("check", file, "--json", "--ignore", "placeholder")
         findings = json.loads(done.output)
         found = {each["id"]: each["severity"] for each in findings}
@@ -105,7 +106,7 @@ class TestCheck:
         (error,) = [each for each in run["results"] if each["level"] == "error"]
         assert error["ruleId"] == "no-infiniband"
         (place,) = error["locations"]
-        assert place["physicalLocation"]["artifactLocation"]["uri"] == file.name
+        assert place["physicalLocation"]["artifactLocation"]["uri"] == "two%20words.yaml"
         region = place["physicalLocation"]["region"]
         line = file.read_text().splitlines()[region["startLine"] - 1]
         assert line[region["startColumn"] - 1 : region["endColumn"] - 1] == "pair"

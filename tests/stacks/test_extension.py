@@ -12,7 +12,9 @@ from environment_files import KEY
 
 from fairway_core.findings import UserError, format_finding
 from fairway_stacks.app import write_stacks
+from fairway_stacks.own_bindings import write_bindings
 
+SCHEMA = Path(__file__).with_name("container_apps.schema.json")
 Written = Callable[[str], dict[str, Any]]
 
 ENVIRONMENT = f"""\
@@ -23,8 +25,13 @@ access: {{ssh_keys: ["{KEY}"]}}
 clusters: {{box: {{engine: ssh, size: Standard_HB120rs_v3, nodes: 1}}}}
 """
 EXTENSION = """\
+from __future__ import annotations
+from dataclasses import dataclass
 import fairway_constructs as az
 from names_of_the_lab import NAME
+@dataclass
+class Lab:
+    name: str
 class Apps(az.Resource):
     TYPE = "azurerm_container_app_environment"
 def extend(*, network, data, compute):
@@ -73,6 +80,23 @@ def test_extension_adds_resources_and_outputs_to_the_stacks(
     assert "lab_stacks" not in json.dumps(stacks)
 
 
+def test_extension_of_generated_classes_keeps_their_blocks_in_hcl(
+    extended: Callable[[str], dict[str, Any]], tmp_path: Path
+) -> None:
+    write_bindings(["azurerm_container_app_environment"], tmp_path / "own", SCHEMA)
+    extended(
+        "from own.container_app_environment import ContainerAppEnvironment, WorkloadProfile\n"
+        "def extend(network, data, compute):\n"
+        "    gpu = WorkloadProfile(name='gpu', workload_profile_type='NC24-A100')\n"
+        "    ContainerAppEnvironment(\n"
+        "        compute, 'a', name='x', **compute.place.common, workload_profile=[gpu]\n"
+        "    )\n"
+    )
+    write_stacks(tmp_path / "lab.yaml", tmp_path / "hcl", warn=lambda _: None, hcl=True)
+    text = (tmp_path / "hcl/stacks/lab-compute/cdk.tf").read_text()
+    assert "\n  workload_profile {\n" in text
+
+
 def test_extension_is_not_applied_to_the_state_stack(
     extended: Callable[[str], dict[str, Any]], tmp_path: Path
 ) -> None:
@@ -117,6 +141,7 @@ VNET = (
     "/subscriptions/11111111-2222-3333-4444-555555555555/resourceGroups/lab-rg-network/providers"
     "/Microsoft.Network/virtualNetworks/lab-vnet"
 )
+GROUP = VNET.partition("/providers")[0]
 
 
 @pytest.fixture
@@ -131,6 +156,7 @@ def stacks(tmp_path: Path) -> Written:
 
 
 COMPUTE = "azurerm_subnet.compute"
+RESOURCES, NETWORK = "azurerm_resource_group.group", "azurerm_virtual_network.vnet"
 
 
 def test_imports_and_moves_are_written_to_the_stack_of_the_resource(stacks: Written) -> None:
@@ -162,7 +188,7 @@ def test_imports_and_moves_are_written_to_the_stack_of_the_resource(stacks: Writ
             "",
         ),
         (
-            f"imports: {{azurerm_resource_group.group: {VNET.partition('/providers')[0]}}}",
+            f"imports: {{azurerm_resource_group.group: {GROUP}}}",
             "unclear-address",
             "azurerm_resource_group.group",
             "network/azurerm_resource_group.group or data/azurerm_resource_group.group",
@@ -189,6 +215,18 @@ def test_imports_and_moves_are_written_to_the_stack_of_the_resource(stacks: Writ
             f"moved: {{azurerm_subnet.a: {COMPUTE}, azurerm_subnet.b: {COMPUTE}}}",
             "bad-move",
             "azurerm_subnet.b",
+            "keep one",
+        ),
+        (
+            f"imports: {{network/{RESOURCES}: {GROUP}, data/{RESOURCES}: {GROUP[:-4]}WORK}}",
+            "bad-import",
+            f"data/{RESOURCES}",
+            "keep one",
+        ),
+        (
+            f"imports: {{{NETWORK}: {VNET}, network/{NETWORK}: {VNET}2}}",
+            "bad-import",
+            f"network/{NETWORK}",
             "keep one",
         ),
         ("imports: {azurerm_virtual_network.vnet: '${evil}'}", "bad-value", "'${evil}'", ""),

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from endings import refused
 from programs import finished
 from tests.stacks.documents import Written
 
@@ -120,13 +121,18 @@ def test_hcl_of_environment_is_valid_and_plans_like_its_json(
 
 # Features that no environment uses, and unusual text.
 ODD: dict[str, Any] = {
-    "terraform": {"required_version": ">= 1.9", "backend": {"local": {"path": "x.tfstate"}}},
+    "terraform": {"required_version": ">= 1.9", "backend": {"local": {"path": "${x}.tfstate"}}},
     "variable": {
         "who": {
             "type": "map(string)",
             "default": {"a b": "1"},
             "validation": [{"condition": "${length(var.who) > 0}", "error_message": "nobody"}],
-        }
+        },
+        "odd": {
+            "type": "any",
+            "default": {"${a}": ["two\nlines", "$${b} %{c}\n\u0007"]},
+            "description": "two\nlines of ${d}",
+        },
     },
     "locals": {"names": ["a", "b"], "for": {"for": 1, '${var.who["a b"]}': "$${x} %%{y}"}},
     "resource": {
@@ -162,10 +168,19 @@ ODD: dict[str, Any] = {
     },
     "moved": [{"from": "terraform_data.four", "to": "terraform_data.three"}],
     "removed": {"from": "terraform_data.five", "lifecycle": {"destroy": False}},
+    "check": {
+        "of_two": {
+            "data": {
+                "terraform_remote_state": {"x": {"backend": "local", "config": {"path": "none"}}}
+            },
+            "assert": [{"condition": '${terraform_data.two.id != ""}', "error_message": "none"}],
+        }
+    },
     "output": {
+        "odd": {"value": "${var.odd}"},
         "all": {
             "value": "${terraform_data.two.input}",
-            "description": 'What "two" has',
+            "description": 'What "two"\nhas: ${e}',
             "sensitive": True,
             "depends_on": ["terraform_data.one"],
         },
@@ -183,15 +198,17 @@ def test_hcl_of_every_terraform_feature_plans_like_its_json(
     (tmp_path / "odd/hcl/cdk.tf").write_text(to_hcl(ODD))
     _require_valid(terraform, tmp_path / "odd/hcl")  # with its backend
     root = of_hcl["configuration"]["root_module"]
-    assert set(root["variables"]) == {"who"}
-    [one, three, two] = root["resources"]
+    assert root["variables"] == of_json["configuration"]["root_module"]["variables"]
+    assert root["outputs"]["all"]["description"] == ODD["output"]["all"]["description"]
+    [one, three, two] = [each for each in root["resources"] if each["mode"] == "managed"]
     assert [each["type"] for each in one["provisioners"]] == ["local-exec", "local-exec"]
     assert two["depends_on"] == ["terraform_data.three"]
     assert three["name"] == "three"
 
 
-def test_hcl_of_modules_imports_and_dynamic_blocks_is_written() -> None:
+def test_hcl_of_other_sections_and_dynamic_blocks_is_written() -> None:
     document = {
+        "ephemeral": {"azurerm_key_vault_secret": {"s": {"name": "s"}}},
         "module": {"vm": {"source": "./vm", "providers": {"azurerm": "azurerm.other"}}},
         "import": [{"to": "azurerm_subnet.a", "id": "/subscriptions/x", "provider": "azurerm.b"}],
         "resource": {
@@ -212,6 +229,10 @@ def test_hcl_of_modules_imports_and_dynamic_blocks_is_written() -> None:
     assert (
         to_hcl(document)
         == """\
+ephemeral "azurerm_key_vault_secret" "s" {
+  name = "s"
+}
+
 resource "azurerm_subnet" "a" {
   name = "a"
 
@@ -243,6 +264,10 @@ import {
 }
 """
     )
+
+
+def test_hcl_of_unknown_section_is_refused() -> None:
+    assert refused(lambda: to_hcl({"resources": {}}), "`resources`").id == "no-hcl"
 
 
 def test_hcl_contains_readable_cloud_init(written: Written) -> None:
@@ -325,6 +350,7 @@ app = az.App(outdir=sys.argv[1], hcl_output=len(sys.argv) > 2)
 lab = az.EnvironmentStack(
     app, "lab", location="westeurope", zone=2, ssh_keys=[NOBODYS_KEY],
     tags={'q"b': 'say "x" \\\\ [1]', "number": "17"},
+    ignore_checks=["azure-tags"],
 )
 net = az.Network(lab, "net", address_space="10.40.0.0/16", private_endpoints=True)
 data = az.Storage(lab, "data", containers=["datasets"], network=net)

@@ -200,7 +200,7 @@ BACKENDS = table("backends")["backends"]
 
 def _state(backend: str, settings: dict[str, Any]) -> Any:
     """Validates a section with the backend's required settings, as from a file."""
-    needed = dict.fromkeys(BACKENDS[backend].get("required", ()), "x")
+    needed = dict.fromkeys(BACKENDS[backend].get("required", ()), "https://x")
     named = {"resource_group": "g", "storage_account": "accounts"} if backend == "azurerm" else {}
     section = {"backend": backend, **needed, **settings, **named}
     return TypeAdapter(State).validate_python(section)
@@ -210,7 +210,7 @@ def _state(backend: str, settings: dict[str, Any]) -> Any:
 def test_state_backend_accepts_every_setting(backend: str) -> None:
     facts = BACKENDS[backend]
     maps = facts.get("maps", ())
-    settings: dict[str, Any] = {name: "x" for name in facts["optional"] if name not in maps}
+    settings: dict[str, Any] = {name: "https://x" for name in facts["optional"] if name not in maps}
     settings |= {name: {"a": "b"} for name in maps if "." not in name}
     for name, inner in facts.get("nested", {}).items():
         settings[name] = {each: {"a": "b"} if f"{name}.{each}" in maps else "x" for each in inner}
@@ -302,6 +302,7 @@ def test_state_backend_refuses_hidden_credentials(
         ("cloud", {"workspaces": {"name": 5}}, "`workspaces.name` takes text", 'name: "lab"'),
         ("S3", {}, "`backend`: expected one of", "did you mean `s3`?"),
         ("http", {"address": "https://x/{stak}"}, "`address` has `{stak}`", "is `{stack}`"),
+        ("http", {"address": "x/{stack}"}, "not begin with https://", "https://x/{stack}"),
         ("cloud", {"workspaces": {"tags": ["a"]}}, "no setting here", "write `name`"),
         (
             "s3",

@@ -36,10 +36,14 @@ def read_provider_schema(
 
     Raises UserError if the file cannot be read, or lacks one of them.
     """
-    schema, version = _provider(_read(file), provider, file), version or ""
-    of_resources, of_data = schema["resource_schemas"], schema["data_source_schemas"]
+    document, version = _read(file), version or ""
+    try:
+        schema = _provider(document, provider, file)
+        of_resources, of_data = schema["resource_schemas"], schema["data_source_schemas"]
+        known = [*of_resources, *(f"data.{name}" for name in of_data)]
+    except (AttributeError, TypeError):
+        raise _not_whole(file, provider) from None
     named = {*resources, *(f"data.{name}" for name in data_sources)}
-    known = [*of_resources, *(f"data.{name}" for name in of_data)]
     unknown = [
         Finding(
             "unknown-type",
@@ -59,8 +63,11 @@ def read_provider_schema(
             {name: _resource(of_data[name]["block"], name) for name in sorted(data_sources)},
         )
     except (AttributeError, KeyError, TypeError):
-        message = f"{file}: holds no whole schema of {provider}"
-        raise UserError.of("no-schema", message, _HOW) from None
+        raise _not_whole(file, provider) from None
+
+
+def _not_whole(file: Path, provider: str) -> UserError:
+    return UserError.of("no-schema", f"{file}: holds no whole schema of {provider}", _HOW)
 
 
 def _read(file: Path) -> Any:

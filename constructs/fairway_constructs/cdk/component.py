@@ -23,6 +23,7 @@ T = TypeVar("T")
 
 # Characters that cdktf removes from a resource's id. Source: cdktf, lib/private/unique.ts.
 _DISALLOWED = re.compile(r"[^A-Za-z0-9_-]")
+_NAME = re.compile(r"[A-Za-z_]")
 
 
 class Addresses:
@@ -47,7 +48,11 @@ class Addresses:
         self.opened: dict[str, Any] = {}
 
     def take(self, address: str, path: str) -> None:
-        """Records the address of the resource at that path. Raises UserError if it is taken."""
+        """Records the address of the resource at that path. Raises UserError if it is taken, or if
+        its name does not begin with a letter, as Terraform requires."""
+        if not _NAME.match(address.rpartition(".")[2]):
+            message = f"{address} begins like no name of Terraform's"
+            raise UserError.of("bad-id", message, f"begin the ids in `{path}` with a letter")
         if address in self.owners:
             raise UserError.of(
                 "address-taken",

@@ -5,6 +5,8 @@ The classes for Azure's resources are generated: `fairway_constructs.azurerm`.
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -31,9 +33,10 @@ from fairway_constructs.cdk.library import (
 )
 from fairway_core.findings import UserError
 from fairway_core.suggestions import did_you_mean
+from fairway_core.validation import describe
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from fairway_constructs.cdk.library import (
         Construct,
@@ -61,7 +64,15 @@ class Arguments:
     _arguments: frozenset[str] = frozenset()
 
     def _take(self, attributes: Mapping[str, object]) -> None:
-        """Stores the given arguments, and the names of all possible ones."""
+        """Stores the given arguments, and the names of all possible ones. Raises UserError for a
+        class without a type, and for arguments that are no mapping."""
+        name = type(self).__name__
+        if not hasattr(self, "TYPE"):
+            hint = 'write in it the type, such as TYPE = "azurerm_container_app_environment"'
+            raise UserError.of("no-type", f"{name} does not say of which type it is", hint)
+        if not isinstance(attributes, Mapping):
+            message = f"the arguments of {name} are {describe(attributes)}"
+            raise UserError.of("wrong-argument", message, 'write a mapping: {"name": "…"}')
         for name, value in attributes.items():
             self._check(name, value)
         self._attributes = terraform_value(attributes)
@@ -87,12 +98,19 @@ class Arguments:
             super().__setattr__(name, value)
 
     def _check(self, name: str, value: object) -> None:
-        """Raises UserError for a value that a generated class does not allow; blocks are not
-        checked."""
+        """Raises UserError for a value that a generated class does not allow, or that Terraform
+        has no form of; blocks are not checked."""
         owner = next(each for each in type(self).__mro__ if "TYPE" in vars(each))
         if owner.__module__.startswith("fairway_constructs.azurerm."):
             types = owner.__init__.__annotations__  # type: ignore[misc]  # of this very class
             check_plain(self.TYPE, name, value, types.get(f"{name}_") or types.get(name, ""))
+            return
+        try:
+            json.dumps(terraform_value(value), allow_nan=False, default=_token)
+        except (TypeError, ValueError) as error:
+            message = f"Terraform has no form of the value of `{name}` of {self.TYPE}: {error}"
+            hint = "write text, numbers, lists and mappings"
+            raise UserError.of("wrong-argument", message, hint) from None
 
     @property
     def _has_no_class(self) -> bool:
@@ -120,6 +138,14 @@ class Arguments:
     def given(self, name: str) -> Any:
         """Returns the current value of an argument, or None."""
         return self._attributes.get(name)
+
+
+def _token(value: object) -> None:
+    """Raises TypeError for a value that is none of the CDK's own."""
+    kind = type(value)
+    of_library = hasattr(kind, "__jsii_type__") or kind.__module__.startswith("jsii.")
+    if not (of_library or hasattr(value, "creation_stack")):
+        raise TypeError(f"a {kind.__name__}")
 
 
 class _Element(Arguments, TerraformElement):

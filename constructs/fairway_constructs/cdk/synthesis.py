@@ -65,7 +65,8 @@ class App(CdktfApp):
                 from fairway_constructs.hcl import write_hcl
 
                 for stack in [each for each in self.node.find_all() if isinstance(each, Stack)]:
-                    write_hcl(_typed_document(stack), Path(self.outdir, "stacks", stack.node.id))
+                    folder = Path(self.outdir, "stacks", stack.node.id)
+                    write_hcl(typed_document(stack.to_terraform(), stack), folder)
         except RuntimeError as error:
             if raised:
                 found = [each for refused in raised for each in refused.findings]
@@ -80,9 +81,8 @@ class App(CdktfApp):
             raise
 
 
-def _typed_document(stack: Stack) -> dict[str, Any]:
+def typed_document(document: dict[str, Any], stack: Stack) -> dict[str, Any]:
     """Returns the document of a stack, in classes that tell nested blocks from other values."""
-    document: dict[str, Any] = stack.to_terraform()
     for each in stack.node.find_all():
         if isinstance(each, Resource | DataSource):
             *data, type_, name = each.terraform_address.split(".")

@@ -16,6 +16,7 @@ from fairway_constructs.hcl.expressions import (
     quoted,
     sequence,
 )
+from fairway_core.findings import UserError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -31,8 +32,9 @@ _COMMENT = "//"
 
 @dataclass(frozen=True)
 class Shape:
-    """The schema of a block: the names of its nested blocks, those of blocks with labels, and those
-    of arguments with an address or a keyword, which is a string in JSON but not an expression.
+    """The schema of a block: the names of its nested blocks, those of blocks with labels, those of
+    arguments with an address or a keyword, which is a string in JSON but not an expression, and
+    those of arguments in which Terraform evaluates nothing; "*" means all.
 
     Without a known schema, a list of objects is a block, and so is a value whose class says so.
     """
@@ -41,6 +43,7 @@ class Shape:
     labelled: frozenset[str] = frozenset()
     bare: frozenset[str] = frozenset()
     known: bool = True
+    literal: frozenset[str] = frozenset()
 
     def is_block(self, name: str, value: Any) -> bool:
         """Returns True if that name, with that value, is a block."""
@@ -62,7 +65,8 @@ _LIFECYCLE = Shape(
     bare=frozenset({"ignore_changes", "replace_triggered_by"}),
 )
 _PROVISIONER = Shape({"connection": _PLAIN}, bare=frozenset({"when", "on_failure"}))
-BACKEND = Shape({"workspaces": _PLAIN, "exec": _PLAIN}, known=False)
+_LITERAL = Shape(literal=frozenset({"*"}))
+BACKEND = Shape({"workspaces": _LITERAL, "exec": _LITERAL}, known=False, literal=frozenset({"*"}))
 """The settings of a backend; a block that may occur several times is a list."""
 _OWN_BLOCKS = {"lifecycle": _LIFECYCLE, "connection": _PLAIN, "provisioner": _PROVISIONER}
 _LABELLED = frozenset({"dynamic", "provisioner"})
@@ -72,19 +76,24 @@ _TERRAFORM = Shape(
     {"required_providers": _PLAIN, "backend": BACKEND, "cloud": BACKEND},
     labelled=frozenset({"backend"}),
 )
+_TOLD = frozenset({"description"})
+_VARIABLE = Shape({"validation": _PLAIN}, bare=frozenset({"type"}), literal=_TOLD | {"default"})
+_OUTPUT = Shape({"precondition": _PLAIN}, bare=frozenset({"depends_on"}), literal=_TOLD)
 # The shape of a block of each section of the document, and its number of labels.
 _SECTIONS = {
     "terraform": (_TERRAFORM, 0),
     "provider": (Shape(known=False), 1),
-    "variable": (Shape({"validation": _PLAIN}, bare=frozenset({"type"})), 1),
+    "variable": (_VARIABLE, 1),
     "locals": (_PLAIN, 0),
     "data": (Shape(_OWN_BLOCKS, _LABELLED, _REFERENCES, known=False), 2),
+    "ephemeral": (Shape(_OWN_BLOCKS, _LABELLED, _REFERENCES, known=False), 2),
     "resource": (Shape(_OWN_BLOCKS, _LABELLED, _REFERENCES, known=False), 2),
     "module": (Shape(bare=_REFERENCES | {"providers"}), 1),
     "import": (Shape(bare=frozenset({"provider", "to"})), 0),
     "moved": (Shape(bare=frozenset({"from", "to"})), 0),
     "removed": (Shape(_OWN_BLOCKS, _LABELLED, frozenset({"from"})), 0),
-    "output": (Shape({"precondition": _PLAIN}, bare=frozenset({"depends_on"})), 1),
+    "output": (_OUTPUT, 1),
+    "check": (Shape({"assert": _PLAIN}, frozenset({"data"})), 1),
 }
 
 
@@ -92,8 +101,12 @@ def to_hcl(document: Mapping[str, Any]) -> str:
     """Returns the HCL of a stack: the same configuration, in the layout of `terraform fmt`.
 
     Resources are in the order of the constructs that created them. The provider's schema, of which
-    the bindings keep a copy, distinguishes arguments from blocks.
+    the bindings keep a copy, distinguishes arguments from blocks. Raises UserError for a section
+    that is not Terraform's.
     """
+    for section in document.keys() - {_COMMENT, *_SECTIONS}:
+        message = f"there is no HCL of the section `{section}`"
+        raise UserError.of("no-hcl", message, "write the stack as JSON, which has it as it is")
     document = _with_shared_texts(document)
     texts = [
         "\n".join(_block(" ".join([section, *labels]), body, shape, ""))
@@ -198,6 +211,10 @@ def _block(header: str, body: Mapping[str, Any], shape: Shape, indent: str) -> l
 
 
 def _nested_blocks(name: str, value: Any, shape: Shape, indent: str) -> Iterator[list[str]]:
+    if name == "data" and name in shape.labelled:  # in a check
+        for labels, body, inside in _bodies(name, value, *_SECTIONS[name]):
+            yield _block(" ".join([name, *labels]), body, inside, indent)
+        return
     inside = shape.inside(name)
     for body in value if isinstance(value, list) else [value]:
         if name not in shape.labelled:
@@ -223,7 +240,7 @@ def _argument(name: str, value: Any, shape: Shape, indent: str) -> str:
         return _bare(value, indent)
     if name in ("custom_data", "user_data") and isinstance(value, str):
         return base64_text(value, indent) or expression(value, indent)
-    return expression(value, indent)
+    return expression(value, indent, literal=bool(shape.literal & {name, "*"}))
 
 
 def _bare(value: Any, indent: str) -> str:

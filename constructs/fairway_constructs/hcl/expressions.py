@@ -27,31 +27,43 @@ _OPENING, _CLOSING = "([{", ")]}"
 _NOT_IN_HEREDOC = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 
 
-def expression(value: Any, indent: str) -> str:
+def expression(value: Any, indent: str, *, literal: bool = False) -> str:
     """Returns the value as an expression; lines after its first begin with `indent`.
+
+    Where Terraform evaluates nothing, a `literal` has neither templates nor calls.
 
     >>> print(expression({"a": 1, "long": ["${b.id}", "c"]}, ""))
     {
       a    = 1
       long = [b.id, "c"]
     }
+    >>> print(expression("${a}\\n", "", literal=True))
+    "$${a}\\n"
     """
+    inner = f"{indent}  "
     match value:
+        case str() if literal:
+            return f'"{quoted(_escaped(value))}"'
         case str():
             return string(value, indent)
         case dict() if value:
-            inner = f"{indent}  "
-            pairs = ((_key(name), expression(each, inner)) for name, each in value.items())
+            pairs = (
+                (
+                    _key(_escaped(name) if literal else name),
+                    expression(each, inner, literal=literal),
+                )
+                for name, each in value.items()
+            )
             return "\n".join(["{", *assignments(pairs, inner), f"{indent}}}"])
         case list():
-            return sequence([_item(each, f"{indent}  ") for each in value], indent)
+            return sequence([_item(each, inner, literal=literal) for each in value], indent)
         case _:
             return json.dumps(value)
 
 
-def _item(value: Any, indent: str) -> str:
+def _item(value: Any, indent: str, *, literal: bool) -> str:
     """Returns the value as an item of a list, in which no comma can follow a heredoc."""
-    text = expression(value, indent)
+    text = expression(value, indent, literal=literal)
     return f'"{quoted(value)}"' if text.startswith("<<") else text
 
 
@@ -231,9 +243,13 @@ def _text_of(expression: str) -> str | None:
 def _decoded(encoded: str) -> str | None:
     """Returns the text in base64 as a template without expressions, or None if it is not text."""
     try:
-        text = base64.b64decode(encoded, validate=True).decode()
+        return _escaped(base64.b64decode(encoded, validate=True).decode())
     except (binascii.Error, UnicodeDecodeError):
         return None
+
+
+def _escaped(text: str) -> str:
+    """Returns the template that stands for a text without expressions."""
     return text.replace("${", "$${").replace("%{", "%%{")
 
 

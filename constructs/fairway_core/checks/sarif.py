@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from fairway_core import __version__
 from fairway_core.checks.running import all_checks
@@ -42,7 +43,8 @@ def _result(finding: Finding) -> dict[str, Any]:
     }
     if (location := finding.location) is not None:
         file, here = Path(location.file).absolute(), Path.cwd()
-        uri = file.relative_to(here).as_posix() if file.is_relative_to(here) else file.as_uri()
+        inside = file.is_relative_to(here)
+        uri = quote(file.relative_to(here).as_posix()) if inside else file.as_uri()
         region = {
             "startLine": location.line,
             "startColumn": location.column,

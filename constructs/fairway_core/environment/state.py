@@ -52,7 +52,7 @@ class _Backend(Model, defer_build=True):
         for path, value in _each(settings):
             _refuse_unknown(path, value, facts, backend, [*cls.model_fields])
             if backend == "http":
-                _refuse_misspelt_stack(path, str(value))
+                _refuse_bad_address(path, str(value))
         for name in facts.get("required", ()):
             if name not in settings:
                 raise FieldError(f"backend `{backend}` needs `{name}`", f"add `{name}:`")
@@ -140,8 +140,12 @@ def _refuse_unknown(
         raise FieldError(f"`{name}` takes text", f'for example `{last}: "lab"`', path)
 
 
-def _refuse_misspelt_stack(path: _Path, text: str) -> None:
-    """Raises FieldError for a misspelt `{stack}` in an address, which has no other braces."""
+def _refuse_bad_address(path: _Path, text: str) -> None:
+    """Raises FieldError for an address that is not one of HTTP, and for a misspelt `{stack}` in
+    it, which has no other braces."""
+    if path[-1].endswith("address") and not text.lower().startswith(("http://", "https://")):
+        message = f"`{path[-1]}` does not begin with https://"
+        raise FieldError(message, f"write the whole address: https://{text}", path)
     for mark in re.findall(r"\{[^{}]*\}", text):
         if mark != "{stack}":
             message = f"`{'.'.join(path)}` has `{mark}`, which stands for nothing"

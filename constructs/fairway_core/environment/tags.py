@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Annotated, TypeVar
 
 from pydantic import AfterValidator
@@ -11,7 +11,7 @@ from pydantic import AfterValidator
 from fairway_core.catalog import limit
 from fairway_core.documents import FieldError, Model
 from fairway_core.environment.values import accepted_by
-from fairway_core.naming import DEFAULT_PATTERN, OWN_TAGS, check_pattern
+from fairway_core.naming import DEFAULT_PATTERN, NAME_TAG, OWN_TAGS, ROLE_TAG, check_pattern
 
 _Tags = TypeVar("_Tags", bound=Mapping[str, str])
 _FORBIDDEN = frozenset("<>%&\\?/")
@@ -19,6 +19,8 @@ _FORBIDDEN = frozenset("<>%&\\?/")
 # a digit: private zones drop such a tag, and each plan adds it again. Source: Azure documentation,
 # use tags to organize your Azure resources, limitations.
 _DNS_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
+# Machines and what holds data also have these two, see `Placement.labelled`.
+_ALL_OURS = (*OWN_TAGS, ROLE_TAG, NAME_TAG)
 _RESERVED = ("microsoft", "azure", "windows")
 
 
@@ -40,7 +42,8 @@ def as_azure_takes_them(tags: _Tags) -> _Tags:
     return tags
 
 
-def _none_of_ours(tags: _Tags) -> _Tags:
+def none_of_ours(tags: _Tags) -> _Tags:
+    """Returns the tags. Raises FieldError for one that Fairway sets."""
     for name in tags:
         if name.lower() in OWN_TAGS:
             raise FieldError(f"Fairway sets the tag `{name.lower()}` itself", "remove it", (name,))
@@ -72,16 +75,23 @@ def _check_name(name: str) -> None:
 def check_tags(tags: Mapping[str, str], *, makes_zones: bool) -> None:
     """Raises FieldError if a resource of the environment would not take all tags: with
     `makes_zones` there are private DNS zones, which take fewer tags and restrict their names."""
+    check_number(tags, of_zone=makes_zones, ours=OWN_TAGS if makes_zones else _ALL_OURS)
+
+
+def check_number(tags: Mapping[str, str], *, of_zone: bool, ours: Collection[str] = ()) -> None:
+    """Raises FieldError if a resource, or a private DNS zone, does not take all of these tags
+    beside `ours`, or not their names."""
     most, where = limit("tags_of_resource"), "a resource"
-    if makes_zones:
+    if of_zone:
         most, where = limit("tags_of_private_dns_zone"), "the DNS zone of a private endpoint"
-    if len(tags) + len(OWN_TAGS) > most:
+    if len(tags) + len(ours) > most:
+        more = f" and {len(ours)} of Fairway's own" if ours else ""
         raise FieldError(
-            f"{len(tags)} tags and {len(OWN_TAGS)} of Fairway's own are too many for {where}",
-            f"Azure allows {most} there: keep {most - len(OWN_TAGS)}",
+            f"{len(tags)} tags{more} are too many for {where}",
+            f"Azure allows {most} there: keep {most - len(ours)}",
             ("tags",),
         )
-    for name in tags if makes_zones else ():
+    for name in tags if of_zone else ():
         if not _DNS_NAME.fullmatch(name):
             raise FieldError(
                 f"the DNS zones of private endpoints do not keep the tag `{name}`",
@@ -91,9 +101,9 @@ def check_tags(tags: Mapping[str, str], *, makes_zones: bool) -> None:
             )
 
 
-Tags = Annotated[dict[str, str], AfterValidator(_none_of_ours), AfterValidator(as_azure_takes_them)]
+Tags = Annotated[dict[str, str], AfterValidator(none_of_ours), AfterValidator(as_azure_takes_them)]
 TagArgument = Annotated[
-    Mapping[str, str], AfterValidator(_none_of_ours), AfterValidator(as_azure_takes_them)
+    Mapping[str, str], AfterValidator(none_of_ours), AfterValidator(as_azure_takes_them)
 ]
 
 

@@ -273,7 +273,9 @@ EnvironmentName = Annotated[
 Location = Annotated[str, AfterValidator(_location), written_as(_LOCATION.pattern)]
 StackId = Annotated[
     str,
-    matching(r"[\w.-]+", "`{}` cannot be the id of a stack", "letters, digits, hyphens: lab-data"),
+    matching(
+        r"\w[\w.-]*", "`{}` cannot be the id of a stack", "letters, digits, hyphens: lab-data"
+    ),
 ]
 KeyName = Annotated[
     str,

@@ -133,6 +133,8 @@ def test_generate_refuses_unknown_or_unsupported_resource(
         (b"[]", "holds no schema of hashicorp/azurerm"),
         (b"{}", "holds no schema of hashicorp/azurerm"),
         (b'{"provider_schemas": {"x/hashicorp/other": {}}}', "holds no schema of"),
+        (b'{"provider_schemas": []}', "holds no whole schema of"),
+        (b'{"provider_schemas": {"x/hashicorp/azurerm": 5}}', "holds no whole schema of"),
     ],
 )
 def test_generate_refuses_a_file_that_is_not_a_schema(

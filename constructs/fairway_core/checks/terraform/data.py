@@ -125,7 +125,7 @@ def public_service(resources: Resources, asked: Asked) -> Iterator[Fault]:
             hint = "deny by default, and name the networks to admit"
             yield Fault("every network may reach this", hint, (type_, name))
         if denies and not admits and f"{type_}.{name}" not in served:
-            hint = "give it a private endpoint, or name a subnet"
+            hint = "give it a private endpoint, or name a subnet or a range with no private address"
             yield Fault("nobody can reach this", hint, (type_, name))
 
 

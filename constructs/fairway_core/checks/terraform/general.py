@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from fairway_core.catalog.terraform_types import takes_tags
 from fairway_core.checks.check import Fault, Subject, check
 from fairway_core.checks.terraform.stack import Resources, each, every
+from fairway_core.documents import FieldError
 from fairway_core.findings import Severity
 from fairway_core.naming import OWN_TAGS, name_rule
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator, Mapping
+    from collections.abc import Hashable, Iterator
 
 _SUFFIX = re.compile(r"\$\{substr\(sha256\([^$]*\), 0, (?P<length>\d+)\)\}")
 # Azure has each name of these types once: of groups in a subscription, of the others globally.
@@ -20,6 +22,11 @@ _GROUP = "azurerm_resource_group"
 _GLOBAL = ("azurerm_storage_account", "azurerm_key_vault", "azurerm_container_registry")
 # Arguments that end like the name of a parent, and say nothing of the place.
 _NO_PLACE = ("computer_name", "sku_name")
+# What tells one grant from another.
+_OF_GRANT = (
+    *("scope", "role_definition_name", "role_definition_id", "principal_id"),
+    *("count", "for_each"),
+)
 
 
 @check("untagged", Severity.ERROR, Subject.TERRAFORM, at=every)
@@ -37,6 +44,32 @@ def untagged(type: str, arguments: Mapping[str, Any]) -> Iterator[Fault]:  # noq
     missing = [tag for tag in OWN_TAGS if tag not in tags]
     if takes_tags(type) and missing:
         yield Fault(f"no tag {' nor '.join(missing)}", "give it the environment's tags", ("tags",))
+
+
+@check("azure-tags", Severity.ERROR, Subject.TERRAFORM, at=every)
+def azure_tags(type: str, arguments: Mapping[str, Any]) -> Iterator[Fault]:  # noqa: A002
+    """Tags that Azure would refuse: too many, or a name that it does not take.
+
+    A private DNS zone takes 15 tags, and keeps none whose name has a space or begins with a digit.
+
+    Wrong:
+        azurerm_private_dns_zone.blob:
+          {name: example.com, tags: {environment: demo, managed-by: fairway, cost centre: "7"}}
+
+    Right:
+        azurerm_private_dns_zone.blob:
+          {name: example.com, tags: {environment: demo, managed-by: fairway, cost-centre: "7"}}
+    """
+    from fairway_core.environment.tags import as_azure_takes_them, check_number
+
+    tags = arguments.get("tags")
+    if not isinstance(tags, Mapping) or not takes_tags(type):
+        return
+    try:
+        as_azure_takes_them({str(name): str(value) for name, value in tags.items()})
+        check_number(tags, of_zone=type == "azurerm_private_dns_zone")
+    except FieldError as error:
+        yield Fault(str(error), error.hint, error.path)
 
 
 @check("azure-name", Severity.ERROR, Subject.TERRAFORM, at=every)
@@ -148,3 +181,31 @@ def broad_role(arguments: Mapping[str, Any]) -> Iterator[Fault]:
         yield Fault(f"`{role}` allows far more than any node needs", "use a role for one service")
     if not arguments.get("description"):
         yield Fault("this role has no description", "describe its purpose in `description`")
+
+
+@check("grant-taken", Severity.ERROR, Subject.TERRAFORM)
+def grant_taken(resources: Resources, stack: str, taken: dict[Hashable, str]) -> Iterator[Fault]:
+    """A role that is granted twice to one principal on one resource, where Azure has it once.
+
+    Terraform would stop at the second: `RoleAssignmentExists`.
+
+    Wrong:
+        azurerm_role_assignment.nodes:
+          {role_definition_name: Reader, scope: /a, principal_id: "1", description: Nodes read}
+        azurerm_role_assignment.people:
+          {role_definition_name: Reader, scope: /a, principal_id: "1", description: People read}
+
+    Right:
+        azurerm_role_assignment.nodes:
+          {role_definition_name: Reader, scope: /a, principal_id: "1", description: Nodes read}
+        azurerm_role_assignment.people:
+          {role_definition_name: Reader, scope: /a, principal_id: "2", description: People read}
+    """
+    for occurrence, given in each("azurerm_role_assignment")(resources):
+        said = [str(given["arguments"].get(argument, "")).lower() for argument in _OF_GRANT]
+        where = stack if "${" in "".join(said) else ""
+        address = ".".join(filter(None, (stack, *map(str, occurrence))))
+        first = taken.setdefault(("grant", where, *said), address)
+        if first != address:
+            message = f"{first.removeprefix(f'{stack}.')} grants the same role already"
+            yield Fault(message, "leave out one of the two", occurrence)
