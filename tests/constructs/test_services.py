@@ -285,6 +285,15 @@ def test_private_endpoint_of_unknown_service_is_refused(stack: az.Stack) -> None
         endpoints.connect(stack, "x", service="bloob", resource_id="/x")
 
 
+def test_kubernetes_public_api_server_may_admit_its_nodes_alone(synthesize: Synthesize) -> None:
+    def build(stack: az.Stack) -> None:
+        given: dict[str, Any] = {"api_server": "allowed", "egress_address": "198.51.100.4"}
+        az.KubernetesCluster(stack, subnet=SUBNET, kubelet=az.Identity(stack, "kubelet"), **given)
+
+    (made,) = synthesize(build)["resource"]["azurerm_kubernetes_cluster"].values()
+    assert made["api_server_access_profile"]["authorized_ip_ranges"] == ["198.51.100.4/32"]
+
+
 class TestInterfaces:
     """Interfaces that services share with Azure Verified Modules."""
 
