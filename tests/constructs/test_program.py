@@ -415,7 +415,7 @@ def test_program_file_systems_have_interfaces_of_verified_modules(lab: az.Enviro
         for each in resources["azurerm_monitor_diagnostic_setting"].values()
     }
     assert sent == {
-        "files-home": ("/fileServices/default", ["StorageWrite", "StorageDelete"], []),
+        "files-home": ("/fileServices/default", ["StorageDelete"], []),
         "nfs-data": ("", [], ["AllMetrics"]),
         "netapp-volume": ("", ["ANFFileAccess"], ["AllMetrics"]),
         "lustre-fast": ("", ["AmlfsAuditEvent"], ["AllMetrics"]),
