@@ -42,10 +42,8 @@ class AzureFiles(FileSystem, Service):
 
     LINKS: ClassVar = {"": "file"}
     # Source: Azure Monitor, supported logs of Microsoft.Storage/storageAccounts/fileServices.
-    # Logging each read of a file would cost more than it is worth.
-    DIAGNOSTICS = Diagnostics(
-        part="/fileServices/default", categories=("StorageWrite", "StorageDelete")
-    )
+    # Logging each read and write of a file would cost more than it is worth.
+    DIAGNOSTICS = Diagnostics(part="/fileServices/default", categories=("StorageDelete",))
 
     def __init__(
         self,

@@ -30,15 +30,17 @@ class NetApp(FileSystem, Service):
     Its subnet is delegated to Microsoft.NetApp/volumes. In Azure only root can write to a new
     volume: so root of `clients` is root there, and opens it to every user on the first mount.
     `clients` defaults to the ranges of nodes in that network. In a stack with `protect` neither
-    Terraform nor Azure deletes the volume; `lock` overrides this for Azure.
+    Terraform nor Azure deletes the volume; `lock` overrides this for Azure. Before
+    `diagnostic_settings` register the feature of file access logs in the subscription.
 
     >>> volume = NetApp(stack, "data", subnet=network.subnet("netapp"),
     ...                 path="/data", tib=4)  # doctest: +SKIP
     >>> volume.mount, volume.throughput_mbps  # doctest: +SKIP
     """
 
-    # Accesses to files; Azure documentation, "Manage file access logs in Azure NetApp Files".
-    DIAGNOSTICS = Diagnostics(categories=("ANFFileAccess",), metrics=True)
+    # Accesses to files: only in some regions, with a feature of the subscription and audit entries
+    # on folders. Source: Azure documentation, "Manage file access logs in Azure NetApp Files".
+    DIAGNOSTICS = Diagnostics(categories=("ANFFileAccess",), metrics=True, usual=False)
 
     def __init__(
         self,

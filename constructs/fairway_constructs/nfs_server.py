@@ -129,7 +129,7 @@ class NfsServer(FileSystem, Service):
     """
 
     # Azure itself only knows a VM's load; with `monitored` the agent sends the system's log.
-    DIAGNOSTICS = Diagnostics(categories=None, metrics=True)
+    DIAGNOSTICS = Diagnostics(categories=None, metrics=True, usual=False)
 
     virtual_machine: LinuxVirtualMachine
 

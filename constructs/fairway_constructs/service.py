@@ -47,11 +47,12 @@ class RoleAssignment:
 @dataclass(frozen=True, kw_only=True)
 class Diagnostics:
     """The logs that a service, or a part of it, sends: all, or those of `categories`, which is None
-    for a service without logs."""
+    for a service without logs. Stacks of an environment send them if they are `usual`."""
 
     part: str = ""
     categories: tuple[str, ...] | None = ()
     metrics: bool = False
+    usual: bool = True
 
 
 class Service(Component):

@@ -101,10 +101,9 @@ class IStorage(Service):
 
     LINKS: ClassVar = {"": "blob"}
     USUAL_ID = "storage"
-    # A training job reads millions of blobs: logging each would cost more than it is worth.
-    DIAGNOSTICS = Diagnostics(
-        part="/blobServices/default", categories=("StorageWrite", "StorageDelete")
-    )
+    # A training job reads millions of blobs, and writes checkpoints: logging each would cost more
+    # than it is worth.
+    DIAGNOSTICS = Diagnostics(part="/blobServices/default", categories=("StorageDelete",))
 
     host: str
     account_url: str
@@ -262,7 +261,8 @@ def reached_from(
             default_action="Allow" if public else "Deny",
             bypass=["AzureServices"],
             virtual_network_subnet_ids=list(subnet_ids) or None,
-            ip_rules=list(addresses) or None,
+            # Without any, the provider would leave those that were there.
+            ip_rules=list(addresses),
         ),
     }
 

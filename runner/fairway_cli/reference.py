@@ -65,8 +65,8 @@ def exported() -> dict[str, ast.ClassDef | ast.FunctionDef]:
 
 
 class _Constants(ast.NodeTransformer):
-    """Replaces names of a module's constants by their values, and in modules of the library also
-    names by types, as a section of a file may have text in place of an object."""
+    """Replaces names of a module's constants by their values, those of small values by types, and
+    in modules of the library others too, as a section of a file may have text for an object."""
 
     def __init__(self, tree: ast.Module, *, is_library: bool) -> None:
         self._values: dict[str, ast.expr] = {
@@ -74,8 +74,10 @@ class _Constants(ast.NodeTransformer):
             for each in tree.body
             if isinstance(each, ast.Assign) and isinstance(each.value, ast.Constant)
         }
-        types = ("fairway_core.", "fairway_constructs.cloud_init.")
-        for each in ast.walk(tree) if is_library else ():
+        types: tuple[str, ...] = ("fairway_core.environment.values",)
+        if is_library:
+            types = ("fairway_core.", "fairway_constructs.cloud_init.")
+        for each in ast.walk(tree):
             if isinstance(each, ast.ImportFrom) and str(each.module).startswith(types):
                 module = import_module(str(each.module))
                 for name in (alias.name for alias in each.names):

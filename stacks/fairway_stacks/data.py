@@ -249,15 +249,14 @@ class DataStack(RoleStack):
         return monitoring
 
     def _recorded(self) -> Iterator[az.Service]:
-        """Yields the services with logs of their own: an existing one is monitored by its owner,
-        and the VM of a file server by its agent."""
-        for service in (self.storage, self.vault, self.registry, self.batch):
-            if isinstance(service, az.Storage | az.Vault | az.Registry | az.BatchAccount):
-                yield service
-        yield from filter(None, (self.pools_subscription, self.slurm))
-        for filesystem in self.filesystems.values():
-            if isinstance(filesystem, az.Service) and filesystem.virtual_machine is None:
-                yield filesystem
+        """Yields the services with logs of their own: an existing one is monitored by its owner."""
+        for each in (
+            *(self.storage, self.vault, self.registry, self.batch),
+            *(self.pools_subscription, self.slurm, *self.filesystems.values()),
+        ):
+            is_new = type(each) not in (az.IStorage, az.IRegistry)
+            if isinstance(each, az.Service) and is_new and each.DIAGNOSTICS.usual:
+                yield each
 
     def _budget(self, spec: BudgetSpec) -> None:
         environment = self._environment

@@ -71,8 +71,7 @@ def test_monitoring_workspace_receives_data_of_machines_and_services(
         for name in ("vault", "storage", "batch")
     )
     assert vault["enabled_log"] == [{"category_group": "allLogs"}]
-    named = [{"category": "StorageWrite"}, {"category": "StorageDelete"}]
-    assert storage["enabled_log"] == named
+    assert storage["enabled_log"] == [{"category": "StorageDelete"}]
     assert storage["target_resource_id"].endswith("/blobServices/default")
     assert "enabled_metric" not in vault
     assert batch["enabled_metric"] == [{"category": "AllMetrics"}]

@@ -416,7 +416,7 @@ def test_program_file_systems_have_interfaces_of_verified_modules(lab: az.Enviro
         for each in resources["azurerm_monitor_diagnostic_setting"].values()
     }
     assert sent == {
-        "files-home": ("/fileServices/default", ["StorageWrite", "StorageDelete"], []),
+        "files-home": ("/fileServices/default", ["StorageDelete"], []),
         "nfs-data": ("", [], ["AllMetrics"]),
         "netapp-volume": ("", ["ANFFileAccess"], ["AllMetrics"]),
         "lustre-fast": ("", ["AmlfsAuditEvent"], ["AllMetrics"]),
@@ -594,10 +594,11 @@ MISTAKES: list[tuple[Any, str]] = [
     ),
     (lambda s: az.SlurmScheduler(s, idle=5, partitions={}, **SLURM), "at least a minute"),
     (lambda s: az.KubernetesCluster(s, version="1", **AKS), "`1` is not a minor version"),
-    (lambda s: _aks(s, api_server="allowed"), "allowed [ … names no public range"),
+    (lambda s: _aks(s, api_server="allowed"), "allowed [ … open to every address"),
     (lambda s: _aks(s, api_server="allowed", allowed=["10.0.0.0/8"]), "allowed ["),
     (lambda s: _aks(s, pod_range="10.40.0.0/16"), "pod_range [ … the subnet's 10.40.0.0/17"),
     (lambda s: _aks(s, service_range="10.244.0.0/16"), "service_range [ … the pods'"),
+    (lambda s: _aks(s, service_range="20.32.0.0/12"), "service_range [ … a public range"),
     (lambda s: _aks(s, pod_range="172.30.0.0/16"), "pod_range [ … AKS does not take"),
     (lambda s: az.KubernetesNodePool(s, "n", size=H100, zones=[1, 2], **POOL), "zones"),
     (lambda s: az.KubernetesNodePool(s, "system", size=HB, **POOL), "name [ … belongs to AKS"),

@@ -45,6 +45,7 @@ def test_storage_has_no_keys_or_public_access_and_keeps_deleted_data(
         "default_action": "Deny",
         "bypass": ["AzureServices"],
         "virtual_network_subnet_ids": [f"{VNET}/subnets/nodes"],
+        "ip_rules": [],
     }
     properties = account["blob_properties"]
     assert properties["versioning_enabled"] is True
@@ -205,9 +206,9 @@ class TestVault:
 @pytest.mark.parametrize(
     ("given", "public", "action", "ranges"),
     [
-        ({}, False, "Deny", None),
+        ({}, False, "Deny", []),
         ({"allowed": OFFICE}, True, "Deny", ["203.0.113.0/24"]),
-        ({"public": True}, True, "Allow", None),
+        ({"public": True}, True, "Allow", []),
     ],
     ids=["alone", "allowed", "public"],
 )
@@ -216,12 +217,12 @@ def test_storage_is_open_only_as_requested(
     given: dict[str, Any],
     public: bool,
     action: str,
-    ranges: list[str] | None,
+    ranges: list[str],
 ) -> None:
     account = _storage(synthesize, **given)["resource"]["azurerm_storage_account"]["storage"]
     assert account.get("public_network_access_enabled", True) is public
     assert account["network_rules"]["default_action"] == action
-    assert account["network_rules"].get("ip_rules") == ranges
+    assert account["network_rules"]["ip_rules"] == ranges
     assert account["shared_access_key_enabled"] is False
 
 
@@ -283,6 +284,15 @@ def test_private_endpoint_of_unknown_service_is_refused(stack: az.Stack) -> None
     endpoints = az.PrivateEndpoints(stack, subnet=SUBNET, virtual_network_id=VNET)
     with pytest.raises(UserError, match="unknown private link service"):
         endpoints.connect(stack, "x", service="bloob", resource_id="/x")
+
+
+def test_kubernetes_public_api_server_may_admit_its_nodes_alone(synthesize: Synthesize) -> None:
+    def build(stack: az.Stack) -> None:
+        given: dict[str, Any] = {"api_server": "allowed", "egress_address": "198.51.100.4"}
+        az.KubernetesCluster(stack, subnet=SUBNET, kubelet=az.Identity(stack, "kubelet"), **given)
+
+    (made,) = synthesize(build)["resource"]["azurerm_kubernetes_cluster"].values()
+    assert made["api_server_access_profile"]["authorized_ip_ranges"] == ["198.51.100.4/32"]
 
 
 class TestInterfaces:

@@ -7,7 +7,7 @@ from environment_files import KEY, load
 
 from fairway_core.checks import check_environment
 from fairway_core.environment import Environment, Kubernetes, KubernetesNodes
-from fairway_core.environment.kubernetes import SystemPool
+from fairway_core.environment.kubernetes import SpotPool, SystemPool
 from fairway_core.findings import UserError
 
 ND = (
@@ -80,6 +80,20 @@ def test_kubernetes_impossible_settings_are_refused(
 
 
 @pytest.mark.parametrize(
+    "more",
+    [
+        # A company's range, in which another network has what pods have here.
+        "access: {allowed: [10.0.0.0/8]}\nnetwork: {address_space: 172.20.0.0/16}\n",
+        "access: {allowed: [20.0.0.0/8]}\nkubernetes: {pod_range: 20.32.0.0/12}\n",
+        'kubernetes: {quota: {services.loadbalancers: "0"}}\n',
+        "kubernetes: {system: {nodes: {min: 2, max: 30}}}\n",
+    ],
+)
+def test_kubernetes_settings_that_azure_takes_are_accepted(tmp_path: Path, more: str) -> None:
+    assert _load(tmp_path, more=more).orchestrator
+
+
+@pytest.mark.parametrize(
     ("least", "change", "offers", "said"),
     [
         (0, "", False, "jobs on it get no InfiniBand"),
@@ -124,6 +138,12 @@ def test_kubernetes_system_pool_takes_size_and_nodes_of_its_section(tmp_path: Pa
     assert SystemPool().node_range.min == 2
 
 
+@pytest.mark.parametrize("price", [0, float("inf"), float("nan"), 1e300])
+def test_spot_price_of_nobody_is_refused(price: float) -> None:
+    with pytest.raises(UserError, match="max_price"):
+        SpotPool(max_price=price)
+
+
 def test_kubernetes_public_api_server_requires_a_known_egress_address(tmp_path: Path) -> None:
     allowed = "kubernetes: {api_server: allowed}\n"
     assert _load(tmp_path, more=allowed + HOME).orchestrator
@@ -138,26 +158,35 @@ def test_kubernetes_public_api_server_requires_a_known_egress_address(tmp_path: 
 
 def test_kubernetes_refuses_more_nodes_than_addresses_of_subnet(tmp_path: Path) -> None:
     """A /21 has a subnet of 64 addresses for nodes, five of which Azure reserves. The system's two
-    nodes have a third while AKS replaces one, and the private API server has an address."""
+    nodes have others beside them while the provider makes them anew, and the private API server
+    has an address."""
     small = "network: {address_space: 10.40.0.0/21}\n"
-    assert _load(tmp_path, CPU.replace("nodes: 2", "nodes: 55"), small)
+    assert _load(tmp_path, CPU.replace("nodes: 2", "nodes: 54"), small)
     with pytest.raises(UserError, match=r"need 60 addresses, and 10\.40\.5\.128/26 has 59"):
-        _load(tmp_path, CPU.replace("nodes: 2", "nodes: 56"), small)
+        _load(tmp_path, CPU.replace("nodes: 2", "nodes: 55"), small)
 
 
-def test_kubernetes_nodes_have_room_for_pods_while_aks_replaces_system_nodes(
+def test_kubernetes_nodes_have_room_for_pods_while_system_nodes_are_made_anew(
     tmp_path: Path,
 ) -> None:
-    """Of 11 system nodes a tenth, rounded up, is two."""
     text = "kubernetes: {{pod_range: 10.244.0.0/20, system: {{nodes: {}}}}}\n"
-    assert _load(tmp_path, CPU, text.format(11)).orchestrator
+    assert _load(tmp_path, CPU, text.format(7)).orchestrator
     with pytest.raises(UserError, match="the pods of 17 nodes do not fit"):
-        _load(tmp_path, CPU.replace("nodes: 2", "nodes: 4"), text.format(11))
+        _load(tmp_path, CPU.replace("nodes: 2", "nodes: 3"), text.format(7))
 
 
-def test_kubernetes_refuses_more_nodes_than_aks_has_in_a_cluster(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("tier", "full"), [("Free", 1), ("Standard", 5)])
+def test_kubernetes_refuses_more_nodes_than_its_tier_has(
+    tmp_path: Path, tier: str, full: int
+) -> None:
+    """The second pool of the system, while the provider makes that anew, is not counted."""
+    wide = (
+        "network: {address_space: 10.0.0.0/9}\n"
+        f"kubernetes: {{tier: {tier}, pod_range: 10.128.0.0/10}}\n"
+    )
     pool = CPU.replace("nodes: 2", "nodes: 1000")
-    pools = f"{pool}\n" + "\n".join(f"  p{number}: {pool}" for number in range(4))
-    wide = "network: {address_space: 10.0.0.0/9}\nkubernetes: {pod_range: 10.128.0.0/10}\n"
-    with pytest.raises(UserError, match="the pools have 5003 nodes, and a cluster has 5000"):
-        _load(tmp_path, pools, wide)
+    rest = "".join(f"\n  p{number}: {pool}" for number in range(1, full))
+    assert _load(tmp_path, CPU.replace("nodes: 2", "nodes: 998") + rest, wide)
+    said = f"the pools have {full}001 nodes, and a cluster of `tier: {tier}` has {full}000 at most"
+    with pytest.raises(UserError, match=said):
+        _load(tmp_path, CPU.replace("nodes: 2", "nodes: 999") + rest, wide)

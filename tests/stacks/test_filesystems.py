@@ -133,7 +133,7 @@ def test_file_systems_outputs_have_throughput_and_limit(written: Written) -> Non
 def test_file_systems_with_logs_of_their_own_send_them(written: Written) -> None:
     stacks = written(f"{_text(*KINDS)}monitoring: {{emails: [a@example.com]}}\n")
     sent = stacks["data"]["resource"]["azurerm_monitor_diagnostic_setting"]
-    names = {"storage", "files-home", "netapp-team", "lustre-fast"}
+    names = {"storage", "files-home", "lustre-fast"}
     assert set(sent) == {f"{name}-is-recorded" for name in names}
 
 

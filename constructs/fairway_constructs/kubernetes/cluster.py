@@ -12,6 +12,7 @@ from fairway_constructs.network_access import public_ranges
 from fairway_constructs.researchers import give_researcher
 from fairway_constructs.scope import client_config
 from fairway_constructs.service import Diagnostics, Service
+from fairway_core.documents import FieldError
 from fairway_core.environment.kubernetes import (
     MAX_PODS,
     NODES_GROUP,
@@ -23,7 +24,6 @@ from fairway_core.environment.kubernetes import (
     Kubernetes,
     SystemPool,
     require_beside,
-    require_public,
 )
 from fairway_core.slurm.cluster import PLACES
 
@@ -119,7 +119,7 @@ class KubernetesCluster(Service):
             pod_range=pod_range,
             service_range=service_range,
         )
-        require_beside(spec, [("the subnet's", subnet.range)])
+        require_beside(spec, [("the subnet's", subnet.range, ("subnet",))], allowed)
         super().__init__(scope, id)
         place = self.place
         self.kubelet = kubelet
@@ -253,8 +253,13 @@ def _api_server(
             "private_cluster_public_fqdn_enabled": True,
             "private_dns_zone_id": "None",
         }
-    require_public(allowed, ("allowed",))
     ranges = public_ranges(allowed, egress_address)
+    if not ranges:
+        raise FieldError(
+            "the API server would be open to every address: `allowed` names no public range",
+            "name the ranges that you work from",
+            ("allowed",),
+        )
     return {"api_server_access_profile": aks.ApiServerAccessProfile(authorized_ip_ranges=ranges)}
 
 

@@ -191,7 +191,8 @@ def is_broad_role(name: str) -> bool:
 
 
 FIREWALLS = ("network_rules", "network_acls", "network_rule_set", "network_profile")
-"""The firewall blocks of accounts, vaults and registries; Batch's has blocks of its own."""
+"""The firewall blocks of accounts, vaults and registries; `network_profile` is one only in a Batch
+account, with blocks of its own."""
 
 
 def open_when() -> Mapping[str, object]:

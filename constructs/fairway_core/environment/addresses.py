@@ -67,14 +67,17 @@ def check_space(space: IPv4Network) -> IPv4Network:
     return space
 
 
-def require_private(space: IPv4Network, allowed: Iterable[IPv4Network]) -> None:
-    """Raises FieldError for a network's range that is public, unless people are allowed from it."""
+def require_private(
+    space: IPv4Network,
+    allowed: Iterable[IPv4Network],
+    *,
+    path: DataPath = ("address_space",),
+    hint: str = "use a private one, for example 10.40.0.0/16",
+) -> None:
+    """Raises FieldError for a range that is public, unless people are allowed from it."""
     if space.is_global and not any(map(space.subnet_of, allowed)):
-        raise FieldError(
-            f"`{space}` is a public range, and `allowed` does not name it",
-            "use a private one, for example 10.40.0.0/16; if it is yours, name it there too",
-            ("address_space",),
-        )
+        message = f"`{space}` is a public range, and `allowed` does not name it"
+        raise FieldError(message, f"{hint}; if it is yours, name it there too", path)
 
 
 def require_outside(next_hop: IPv4Address, space: IPv4Network) -> None:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 from contextlib import suppress
 from ipaddress import AddressValueError, IPv4Network
-from math import ceil
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator
 
 from fairway_core.catalog import kubernetes_ends, limit, vm_size
 from fairway_core.documents import FieldError, Model, matching, rule
-from fairway_core.environment.addresses import require_apart
+from fairway_core.environment.addresses import require_apart, require_private
 from fairway_core.environment.cluster import HasNodes, HasSystemDisk
 from fairway_core.environment.network import Firewall, require_free
 from fairway_core.environment.node_rules import check_local_disk, check_scale_set
@@ -99,7 +98,8 @@ _INSTALLED = frozenset(
 # Prefix lengths of the range of services: Kubernetes accepts none that is wider, and the tenth
 # address, that of its DNS, must be in it.
 _SERVICE_PREFIXES = (12, 28)
-_RANGES = ("pod_range", "service_range")
+# Ranges of the section, and whose they are.
+_RANGES = {"pod_range": "the pods'", "service_range": "the services'"}
 _OTHER_RANGE = "set `{}:` to a private range that nothing in the network uses"
 
 
@@ -176,9 +176,10 @@ def _labels(labels: dict[str, str]) -> dict[str, str]:
     for key, value in labels.items():
         _require_free(key, (key,))
         if not _LABEL_KEY.fullmatch(key) or not _LABEL_VALUE.fullmatch(value):
+            prefix = "; before the `/` a domain such as example.com" if "/" in key else ""
             raise FieldError(
                 f"`{key}: {value}` is not a label of Kubernetes",
-                "letters, digits, dots, hyphens and underscores, 63 at most",
+                f"letters, digits, dots, hyphens and underscores, 63 at most{prefix}",
                 (key,),
             )
     return labels
@@ -226,9 +227,9 @@ def _quota(quota: dict[str, str]) -> dict[str, str]:
                 f'for example requests.{key if extended else "nvidia.com/gpu"}: "{value}"',
                 (key,),
             )
-        if key in ("services.loadbalancers", "services.nodeports"):
-            message = "no job may open anything to the internet: this is 0"
-            raise FieldError(message, "leave it out", (key,))
+        if key in ("services.loadbalancers", "services.nodeports") and value != "0":
+            message = "nothing may open ports outside the cluster"
+            raise FieldError(message, "leave it out: it is 0", (key,))
         if key == "limits.cpu":
             raise FieldError(
                 "pods that set no CPU limit could not start then, and the pod through "
@@ -307,7 +308,7 @@ class NodePool(HasSystemDisk, Model, defer_build=True):
         check_scale_set(most, most_nodes_path(self.nodes), infiniband=rdma)
 
     @rule
-    def _infiniband_stays_in_a_zone(self) -> None:
+    def _zones_and_infiniband_fit_the_size(self) -> None:
         rdma = vm_size(self.size).rdma
         if (rdma or self.proximity_placement_group) and len(self.zones or ()) > 1:
             what = f"the InfiniBand of {self.size}" if rdma else "a proximity placement group"
@@ -376,7 +377,6 @@ class KubernetesNodes(NodePool, defer_build=True):
         )
 
 
-_MOST_SYSTEM_NODES = 20
 _NEVER_EMPTY = "the cluster's own pods need a node at all times"
 
 
@@ -393,20 +393,20 @@ class SystemPool(HasNodes, Model, defer_build=True):
 
     size: Annotated[str, x64(_SYSTEM_SIZE)] = _SYSTEM_SIZE
     """The VM size of each."""
-    nodes: Annotated[
-        Annotated[int, Field(ge=1, le=_MOST_SYSTEM_NODES)] | NodeRange, BeforeValidator(_not_none)
-    ] = 2
+    nodes: Annotated[Annotated[int, Field(ge=1)] | NodeRange, BeforeValidator(_not_none)] = 2
     """The number of nodes, or `{min, max}` between which AKS scales them."""
 
     @rule
     def _is_never_empty(self) -> None:
-        nodes = self.node_range
-        if nodes.min < 1:
+        if self.node_range.min < 1:
             raise FieldError(_NEVER_EMPTY, "write `min: 1`, or more", ("nodes", "min"))
-        if nodes.max > _MOST_SYSTEM_NODES:
-            message = f"{nodes.max} nodes are more than {_MOST_SYSTEM_NODES}, and no job runs there"
-            hint = f"write `max: {_MOST_SYSTEM_NODES}`, or less"
-            raise FieldError(message, hint, ("nodes", "max"))
+
+    @rule
+    def _one_pool_holds_them(self) -> None:
+        nodes, most = self.node_range.max, limit("kubernetes_pool_nodes")
+        if nodes > most:
+            message = f"a node pool has {most} nodes at most, not {nodes}"
+            raise FieldError(message, f"write {most}, or less", most_nodes_path(self.nodes))
 
 
 class Operators(Model, defer_build=True):
@@ -513,24 +513,12 @@ class Kubernetes(Model, defer_build=True):
             own: IPv4Network = getattr(self, field)
             path, hint = (field,), _OTHER_RANGE.format(field)
             require_free(own, "infiniband", "kubernetes", "virtual_network", path=path, hint=hint)
-            if own.is_global:
-                raise FieldError(f"`{own}` is a public range", hint, path)
         require_apart(
             self.service_range,
             self.pod_range,
             "the pods'",
             path=("service_range",),
             hint=_OTHER_RANGE.format("service_range"),
-        )
-
-
-def require_public(allowed: Sequence[IPv4Network | str], path: DataPath) -> None:
-    """Raises FieldError without a public range: the API server would be open to every address."""
-    if not seen_outside(allowed):
-        raise FieldError(
-            "nobody could reach the API server: `allowed` names no public range",
-            "name the ranges that you work from there, or leave `api_server:` out",
-            path,
         )
 
 
@@ -560,49 +548,75 @@ def check_kubernetes(
 
 
 def most_nodes(spec: Kubernetes, pools: Mapping[str, NodePool]) -> int:
-    """Returns the largest number of nodes: the system's pool has more while AKS replaces some."""
-    system = spec.system.node_range.max
-    surge = ceil(system * SYSTEM_SURGE / 100)
-    return system + surge + sum(each.node_range.max for each in pools.values())
+    """Returns for how many nodes there must be addresses: the provider makes a second pool of the
+    system before it deletes the first."""
+    return _all_nodes(spec, pools) + spec.system.node_range.max
 
 
-def require_beside(spec: Kubernetes, used: Iterable[tuple[str, IPv4Network]]) -> None:
-    """Raises FieldError if pods or services would have addresses that others use, by whose."""
-    for whose, other in used:
-        for field in _RANGES:
-            hint = _OTHER_RANGE.format(field)
-            require_apart(getattr(spec, field), other, whose, path=(field,), hint=hint)
+def _all_nodes(spec: Kubernetes, pools: Mapping[str, NodePool]) -> int:
+    return spec.system.node_range.max + sum(each.node_range.max for each in pools.values())
+
+
+def require_beside(
+    spec: Kubernetes,
+    used: Iterable[tuple[str, IPv4Network, DataPath]],
+    allowed: Sequence[IPv4Network | str],
+    section: DataPath = (),
+) -> None:
+    """Raises FieldError if pods or services would have addresses that others use, by whose and
+    where they are written, or public ones that `allowed` does not name.
+
+    The error stands at the range in this `section` if it is given, and else at the other one.
+    """
+    offices = [IPv4Network(each) for each in allowed]
+    for field, whose in _RANGES.items():
+        own: IPv4Network = getattr(spec, field)
+        path = (*section, field)
+        hint = _OTHER_RANGE.format(".".join(map(str, path)))
+        require_private(own, offices, path=path, hint=hint)
+        for others, other, elsewhere in used:
+            if field in spec.model_fields_set:
+                require_apart(own, other, others, path=path, hint=hint)
+            else:
+                require_apart(other, own, whose, path=elsewhere, hint=hint)
 
 
 def _check_ranges(
     spec: Kubernetes, network: Network, access: Access, filesystems: Mapping[str, FileSystem]
 ) -> None:
-    ranges = network.ranges
-    for place, each in ranges.items():
+    used: list[tuple[str, IPv4Network, DataPath]] = []
+    for place, each in network.ranges.items():
         require_free(each, "kubernetes", path=("network", *place))
-    used = [("the network's", each) for each in ranges.values()]
+        used.append(("the network's", each, ("network", *place)))
     if isinstance(network.egress, Firewall):
-        used.append(("the firewall's", IPv4Network(network.egress.next_hop)))
-    used += [("a DNS server's", IPv4Network(each)) for each in network.dns.servers]
-    for filesystem in filesystems.values():
+        next_hop = IPv4Network(network.egress.next_hop)
+        used.append(("the firewall's", next_hop, ("network", "egress", "next_hop")))
+    for index, server in enumerate(network.dns.servers):
+        path = ("network", "dns", "servers", index)
+        used.append(("a DNS server's", IPv4Network(server), path))
+    for name, filesystem in filesystems.items():
         with suppress(AddressValueError):  # a name, or a kind without a server
-            used.append(("a file server's", IPv4Network(getattr(filesystem, "host", ""))))
-    # One around the network itself is that of a company, and not of an office.
-    offices = [each for each in access.allowed if not any(map(each.overlaps, ranges.values()))]
-    used += [("`access.allowed`'s", each) for each in offices]
-    with at("kubernetes"):
-        require_beside(spec, used)
+            host = IPv4Network((filesystem.source or "").partition(":")[0])
+            used.append(("a file server's", host, ("filesystems", name)))
+    for index, office in enumerate(access.allowed):
+        # A wider one is that of a company, whose network is elsewhere in it.
+        if any(office.subnet_of(getattr(spec, field)) for field in _RANGES):
+            used.append(("`access.allowed`'s", office, ("access", "allowed", index)))
+    require_beside(spec, used, access.allowed, ("kubernetes",))
 
 
 def _check_room(spec: Kubernetes, pools: Mapping[str, KubernetesNodes]) -> None:
     """Raises FieldError if the pods' range is too small: each node takes a part of it."""
-    nodes, most = most_nodes(spec, pools), limit("kubernetes_cluster_nodes")
+    nodes, most = _all_nodes(spec, pools), limit(f"kubernetes_nodes_{spec.tier.lower()}")
     if nodes > most:
         raise FieldError(
-            f"the pools have {nodes} nodes, and a cluster has {most} at most",
-            "lower `nodes:`, or make several environments",
+            f"the pools have {nodes} nodes, and a cluster of `tier: {spec.tier}` has {most} at "
+            "most",
+            "lower `nodes:`, or make several environments"
+            + (", or use `tier: Standard`" if spec.tier == "Free" else ""),
             ("clusters",),
         )
+    nodes = most_nodes(spec, pools)
     # Source: Azure documentation, Azure CNI Overlay: a /24 for each node.
     room = 2 ** max(0, 24 - spec.pod_range.prefixlen)
     if nodes > room:
@@ -628,7 +642,12 @@ def _check_network(spec: Kubernetes, network: Network, access: Access) -> None:
     if spec.api_server == "private":
         return
     path = ("kubernetes", "api_server")
-    require_public(access.allowed, path)
+    if not seen_outside(access.allowed):
+        raise FieldError(
+            "nobody could reach the API server: `access.allowed` names no public range",
+            "name the ranges that you work from there, or leave `api_server:` out",
+            path,
+        )
     if not network.has_nat:
         raise FieldError(
             "nodes could not reach the API server: it admits them by the address of the "

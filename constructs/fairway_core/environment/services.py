@@ -157,9 +157,9 @@ class Monitoring(Model, defer_build=True):
     """Logs and metrics of nodes in one workspace, and alerts; for Kubernetes, of nodes, pods and
     events.
 
-    Storage, vaults, the registry, Batch and managed file systems send their logs of accesses and
-    changes there too. An NFS server's VM sends what its agent sees, as Azure has no such log of it;
-    existing services and `kind: nfs` send nothing.
+    Vaults, the registry, Batch and Managed Lustre send their logs of accesses and changes there
+    too, storage and Azure Files that of deletions. An NFS server's VM sends what its agent sees, as
+    Azure has no such log of it; NetApp Files, existing services and `kind: nfs` send nothing.
 
     A single VM with NVIDIA GPUs is replaced where this section comes or goes, as it tells their
     load from its boot on.

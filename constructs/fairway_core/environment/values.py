@@ -103,7 +103,8 @@ def _of_five_decimals(price: float) -> float:
     return price
 
 
-SpotPrice = Annotated[float, Field(gt=0), AfterValidator(_of_five_decimals)]
+# The upper bound is no limit of Azure's: it refuses infinity, and what nobody means.
+SpotPrice = Annotated[float, Field(gt=0, le=10_000), AfterValidator(_of_five_decimals)]
 
 
 def named(items: _Named) -> _Named:

@@ -392,6 +392,9 @@ def _service(public: bool, *ranges: str, default: str = "Deny") -> dict[str, Any
     return {"public_network_access_enabled": public, **_rules(default, *ranges)}
 
 
+BATCH = "azurerm_batch_account"
+
+
 def _of_batch(public: bool, *ranges: str, default: str = "Deny") -> dict[str, Any]:
     rules = {"default_action": default, "ip_rule": [{"ip_range": each} for each in ranges]}
     profile = {"account_access": [rules], "node_management_access": [{"default_action": "Deny"}]}
@@ -401,11 +404,11 @@ def _of_batch(public: bool, *ranges: str, default: str = "Deny") -> dict[str, An
 @pytest.mark.parametrize("service", [_service, _of_batch])
 def test_plan_rules_report_service_opened_to_ranges_once_with_ranges(service: Any) -> None:
     def found(before: Any, after: Any) -> list[str]:
-        account = _resource("azurerm_x", before, after, "update" if before else "create")
+        account = _resource(BATCH, before, after, "update" if before else "create")
         return [one.message for one in _check(account)]
 
-    admits = ["`azurerm_x.x` would admit 203.0.113.0/24"]
-    opens = "`azurerm_x.x` would open: public_network_access_enabled = true"
+    admits = [f"`{BATCH}.x` would admit 203.0.113.0/24"]
+    opens = f"`{BATCH}.x` would open: public_network_access_enabled = true"
     assert found(None, service(True, "203.0.113.0/24")) == admits
     assert found(service(False, "203.0.113.0/24"), service(True, "203.0.113.0/24")) == admits
     assert found(service(True, "203.0.113.0/24"), service(True, "203.0.113.0/24")) == []
@@ -434,11 +437,13 @@ LATER = "known only after apply"
             *([{"ip_rules": [False, True]}], f"{ADMITS}52.1.2.3, ranges that are {LATER}"),
         ),
         (
-            True,
-            None,
-            [{"default_action": "Deny"}],
-            [{"ip_rules": True}],
-            f"{ADMITS}ranges that are",
+            *(True, None, [{"default_action": "Deny", "ip_rules": [None]}]),
+            *([{"ip_rules": [True]}], f"{ADMITS}ranges that are"),
+        ),
+        # The provider's own, as none are given.
+        (
+            *(True, None, [{"default_action": "Deny", "virtual_network_subnet_ids": ["/x"]}]),
+            *([{"ip_rules": True}], "would open: public_network_access_enabled = true"),
         ),
         (True, DENIES, [{}], [{"default_action": True}], "whom network_rules admits"),
         (True, DENIES, None, True, "whom network_rules admits"),
@@ -463,8 +468,17 @@ def test_plan_rules_report_batch_account_that_admits_an_address_known_only_after
     new, later = _of_batch(True), {"ip_rule": [{"ip_range": True}]}
     new["network_profile"][0]["node_management_access"][0]["ip_rule"] = [{"action": "Allow"}]
     later = {"network_profile": [{"node_management_access": [later]}]}
-    made = _found("azurerm_x", _of_batch(True), new, after_unknown=later)
-    assert _said(made, {"network-opened": f"{ADMITS}ranges that are {LATER}"})
+    made = _found(BATCH, _of_batch(True), new, after_unknown=later)
+    assert _said(made, {"network-opened": f"`{BATCH}.x` would admit ranges that are {LATER}"})
+
+
+def test_plan_rules_report_no_network_profile_that_is_no_firewall() -> None:
+    later = {"network_profile": [{"outbound_type": True}]}
+    for more in ({"after_unknown": later}, {"after_unknown": {"network_profile": True}}):
+        assert "network-opened" not in _found("azurerm_kubernetes_cluster", None, {}, **more)
+    hidden = {"after_sensitive": {"network_profile": True}}
+    profile = {"network_profile": [{"outbound_type": "loadBalancer"}]}
+    assert "network-opened" not in _found("azurerm_kubernetes_cluster", None, profile, **hidden)
 
 
 LAB = "/subscriptions/0/resourceGroups/lab"

@@ -27,7 +27,8 @@ _ASSOCIATIONS = {
 }
 _HOMES = ("azurerm_network_interface", "azurerm_subnet")
 _OF_NETWORKS = (_GROUP, _RULE, *_ASSOCIATIONS)
-# The blocks in Batch's firewall.
+# The only service whose `network_profile` is a firewall, and the blocks in it.
+_BATCH = "azurerm_batch_account"
 _OF_BATCH = ("account_access", "node_management_access")
 _LATER = "ranges that are known only after apply"
 _PUBLIC = "public_network_access_enabled"
@@ -44,7 +45,7 @@ def _changes(changes: Changes) -> Iterator[Occurrence]:
     gone = {id(each) for each in _gone_with_their_homes(changes)}
     for change in changes:
         # Most resources cannot open anything.
-        names = {*open_when(), *FIREWALLS} & {*change.after, *change.unknown}
+        names = {*open_when(), *_firewalls(change)} & {*change.after, *change.unknown}
         may_open = change.type in _OF_NETWORKS or names
         if change.acts and may_open and id(change) not in gone:
             sides = {side: _looked_at(change, side) for side in ("before", "after")}
@@ -81,12 +82,17 @@ def _looked_at(change: ResourceChange, side: str) -> Mapping[str, Any]:
         return change.shown(side)
     values = change.before if side == "before" else change.after
     switches = {key: values[key] for key in open_when() if isinstance(values.get(key), bool)}
-    firewalls = {key: values[key] for key in FIREWALLS if values.get(key)}
-    later = {key: change.unknown.get(key) for key in FIREWALLS if side == "after"}
+    names = _firewalls(change)
+    firewalls = {key: values[key] for key in names if values.get(key)}
+    later = {key: change.unknown.get(key) for key in names if side == "after"}
     if firewalls or any(later.values()):
         safe = masked(firewalls, change.raw["change"].get(f"{side}_sensitive"), later)
         firewalls = safe if isinstance(safe, dict) else dict.fromkeys(firewalls, HIDDEN)
     return {**switches, **firewalls}
+
+
+def _firewalls(change: ResourceChange) -> list[str]:
+    return [each for each in FIREWALLS if each != "network_profile" or change.type == _BATCH]
 
 
 @check("network-opened", Severity.WARNING, Subject.PLAN, at=_changes)
@@ -203,10 +209,11 @@ def _opened_service(
         for attribute, value in open_when().items()
         if after.get(attribute) == value and before.get(attribute) != value
     }
-    # A public service whose firewall admits only ranges is open to those alone.
+    # A public service whose firewall admits only ranges is open to those alone. The provider marks
+    # ranges that are not given as unknown, all at once.
     filled = [first(each) for each in walls.values() if each]
     denies = all(each.get("default_action") == "Deny" for each in filled)
-    ranged = _PUBLIC in opened and denies and any(map(_ranges, filled))
+    ranged = _PUBLIC in opened and denies and any(listed(_given(each)) for each in filled)
     for attribute, value in opened.items():
         if not (ranged and attribute == _PUBLIC):
             text = str(value).lower() if isinstance(value, bool) else value
@@ -220,17 +227,18 @@ def _opened_service(
                 yield Fault(message, _APPLY_FIRST)
         else:
             old = {} if ranged else first(closed.get(block))
-            yield from _admitted(address, block, old, first(new), is_closed=is_closed)
+            is_said = is_closed or (bool(opened) and not ranged)
+            yield from _admitted(address, block, old, first(new), is_said=is_said)
 
 
 def _admitted(
-    address: str, block: str, old: Mapping[str, Any], new: Mapping[str, Any], *, is_closed: bool
+    address: str, block: str, old: Mapping[str, Any], new: Mapping[str, Any], *, is_said: bool
 ) -> Iterator[Fault]:
     if new.get("default_action") == "Allow" and old.get("default_action") != "Allow":
         message = f"`{address}` would open: {block} admits every network"
         yield Fault(message, "default_action = Deny")
     added = _ranges(new) - _ranges(old)
-    if is_closed:  # the provider marks ranges that are not given as unknown, too
+    if is_said:  # unknown ranges open nothing more
         added -= {_LATER}
     if added:
         hint = _APPLY_FIRST if _LATER in added else "name the ranges that you work from"
@@ -247,8 +255,12 @@ def _walls(attributes: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
             yield name, block
 
 
+def _given(block: Mapping[str, Any]) -> Any:
+    return block.get("ip_rules") or block.get("ip_rule")
+
+
 def _ranges(block: Mapping[str, Any]) -> frozenset[str]:
-    given = block.get("ip_rules") or block.get("ip_rule")
+    given = _given(block)
     rules = [
         first(rule).get("ip_range") if isinstance(rule, dict) else rule
         for rule in ([given] if given is UNKNOWN else listed(given))
