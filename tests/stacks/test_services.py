@@ -33,6 +33,7 @@ def test_services_admit_private_endpoints_and_named_ranges(full: Stacks) -> None
     assert only(data, "azurerm_storage_account")["network_rules"] == {
         "default_action": "Deny",
         "bypass": ["AzureServices"],
+        "virtual_network_subnet_ids": [],
         "ip_rules": range_,
     }
     assert only(data, "azurerm_key_vault")["network_acls"]["ip_rules"] == range_
