@@ -6,7 +6,7 @@ the Azure Monitor agent, its variant for Kubernetes and `gpu_metrics.sh` write i
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from fairway_agent.kubernetes.api import CONDITION
 from fairway_constructs.azurerm import consumption_budget_subscription as budgets
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from fairway_constructs.cdk import Construct
     from fairway_constructs.monitoring import Monitoring
     from fairway_core.environment.services import Amount, Percents
-    from fairway_core.fields import Contacts, Count
+    from fairway_core.fields import Contacts, Number
 
 # Azure's severities: 0 critical, 1 error, 2 warning, 3 informational.
 _ERROR, _WARNING, _INFORMATIONAL = 1, 2, 3
@@ -53,9 +53,9 @@ _BATCH_ALERTS = {
     "unusable-nodes": _Metric("UnusableNodeCount", _BROKEN, _ERROR),
     "start-task-failed": _Metric("StartTaskFailedNodeCount", _FAILED, _ERROR),
     "preempted-nodes": _Metric("PreemptedNodeCount", _TAKEN, _INFORMATIONAL, "PT5M"),
-    # The least of an hour: nodes are idle for minutes after each job.
-    "idle-nodes": _Metric("IdleNodeCount", _IDLE, _WARNING, "PT1H", aggregation="Minimum"),
 }
+# The least of an hour: nodes are idle for minutes after each job.
+_BATCH_IDLE = _Metric("IdleNodeCount", _IDLE, _WARNING, "PT1H", aggregation="Minimum")
 
 # Source: Azure Monitor supported metrics for Microsoft.Compute/virtualMachines.
 _MACHINE = "Microsoft.Compute/virtualMachines"
@@ -78,14 +78,16 @@ class Alerts(Component):
         self._action_group_id = monitoring.action_group_id
         self._workspace_id = monitoring.workspace_id
 
-    def batch_account(self, account_id: str, *, kept: Count | Literal[0] = 0) -> None:
+    def batch_account(self, account_id: str, *, kept: Number = 0) -> None:
         """Alerts on unusable, preempted and idle nodes, and on failed start tasks, in any pool.
 
-        As many as its pools always keep, `kept`, may be idle: Azure counts those of all pools.
+        As many as pools that scale always keep, `kept`, may be idle. Azure counts the idle nodes of
+        all pools at once: a pool whose kept nodes are busy leaves their number to the others.
         """
         for name, each in _BATCH_ALERTS.items():
-            allowed = kept if name == "idle-nodes" else 0
-            self._metric(f"batch-{name}", each._replace(threshold=allowed), _BATCH, account_id)
+            self._metric(f"batch-{name}", each, _BATCH, account_id)
+        idle = _BATCH_IDLE._replace(threshold=kept)
+        self._metric("batch-idle-nodes", idle, _BATCH, account_id)
 
     def file_server_down(self, name: str, machine_id: str) -> None:
         """Alerts if the VM of a file server is down."""

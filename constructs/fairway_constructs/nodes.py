@@ -13,7 +13,7 @@ from fairway_constructs.cdk import surroundings
 from fairway_constructs.cloud_init import (
     ADMIN_USERNAME,
     LOCAL_FOLDER,
-    LONGEST_CUSTOM_DATA,
+    LONGEST_PACKED,
     IdleSettings,
     NodeHealth,
     node_cloud_init,
@@ -147,16 +147,16 @@ def cloud_init_of(
         )
 
     text = text_for(spec.accounts)
-    if (length := packed_size(text)) > LONGEST_CUSTOM_DATA:
+    if (length := packed_size(text)) > LONGEST_PACKED:
         raise _too_long(cluster, length, packed_size(text_for(None)), spec)
     return text
 
 
 def _too_long(name: str, size: int, others: int, spec: NodeSpec) -> UserError:
     """Returns the error for too much boot data; `others` is its length without users."""
-    message = f"cluster `{name}`: its nodes boot with {size} bytes, compressed, and Azure takes "
-    message += f"{LONGEST_CUSTOM_DATA}"
-    if spec.accounts is not None and spec.accounts.people and others <= LONGEST_CUSTOM_DATA:
+    message = f"cluster `{name}`: its nodes boot with {size} bytes, compressed, and at most "
+    message += f"{LONGEST_PACKED} fit"
+    if spec.accounts is not None and spec.accounts.people and others <= LONGEST_PACKED:
         people = counted(len(spec.accounts.people), "user")
         message += f"; {size - others} of them are the accounts of {people}"
         return UserError.of("long-boot-data", message, "name fewer people under `access.users`")

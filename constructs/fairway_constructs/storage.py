@@ -260,8 +260,8 @@ def reached_from(
         "network_rules": accounts.NetworkRules(
             default_action="Allow" if public else "Deny",
             bypass=["AzureServices"],
-            virtual_network_subnet_ids=list(subnet_ids) or None,
-            # Without any, the provider would leave those that were there.
+            # Without a list, the provider would leave those that were there.
+            virtual_network_subnet_ids=list(subnet_ids),
             ip_rules=list(addresses),
         ),
     }

@@ -50,26 +50,25 @@ def title() -> str:
 
 
 def how_to_install() -> str:
-    """Returns a hint for a missing or outdated program, or for a variable that names another."""
-    if _is_path(program()):
-        return "set FAIRWAY_TERRAFORM to the path of terraform or tofu, or leave it out"
+    """Returns a hint for an outdated program, or one that is not on PATH."""
     return f"install it: {_INSTALL[_name(program())]}"
 
 
 def missing(error: OSError | None = None) -> UserError:
     """Returns the error for a program that is not on PATH or does not run; exit code 4."""
-    if error is not None:
-        state = f"`{program()}` does not run: {error.strerror}"
-    elif _is_path(program()):
-        state = f"`{program()}` is not there, or not executable"
+    chosen, hint = program(), how_to_install()
+    if os.sep in chosen:
+        hint = "set FAIRWAY_TERRAFORM to the path of terraform or tofu, or leave it out"
+    if error is not None and shutil.which(chosen):
+        is_script = isinstance(error, FileNotFoundError)
+        why = "the interpreter in its first line is not there" if is_script else error.strerror
+        state = f"`{chosen}` does not run: {why}"
+    elif os.sep in chosen:
+        state = f"`{chosen}` is not there, or not executable"
     else:
         state = f"{title()} is not on PATH"
     message = f"{state}; plans need {title()}, 1.9 or newer"
-    return UserError.of("no-terraform", message, how_to_install(), exit_code=4)
-
-
-def _is_path(chosen: str) -> bool:
-    return os.sep in chosen
+    return UserError.of("no-terraform", message, hint, exit_code=4)
 
 
 def _name(path: str) -> str:

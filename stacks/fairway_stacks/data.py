@@ -237,8 +237,9 @@ class DataStack(RoleStack):
         for service in self._recorded():
             service.diagnostic_settings(monitoring)
         if self.batch:
-            pools = self._environment.pools.values()
-            alerts.batch_account(self.batch.id, kept=sum(pool.node_range.min for pool in pools))
+            ranges = [pool.node_range for pool in self._environment.pools.values()]
+            kept = sum(each.min for each in ranges if each.scales)
+            alerts.batch_account(self.batch.id, kept=kept)
         machines = {name: each.virtual_machine for name, each in self.filesystems.items()}
         servers = {name: machine.id for name, machine in machines.items() if machine}
         for name, machine_id in servers.items():

@@ -247,7 +247,9 @@ class TestEgress:
         if private:
             synthesize(build)
         else:
-            assert refused(lambda: synthesize(build)).id == "bad-argument"
+            finding = refused(lambda: synthesize(build))
+            assert finding.id == "bad-argument"
+            assert "`Microsoft.KeyVault`" in finding.hint
 
 
 def _peered(synthesize: Synthesize, **values: Any) -> dict[str, Any]:

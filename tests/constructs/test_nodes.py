@@ -4,7 +4,9 @@ import base64
 import inspect
 import json
 import os
+import re
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from ipaddress import IPv4Network
 from pathlib import Path
@@ -405,10 +407,17 @@ def test_cluster_refuses_impossible_image_or_os_disk(
 def test_cluster_with_too_many_mounts_suggests_fewer_file_systems(
     synthesize: Synthesize, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(nodes, "LONGEST_CUSTOM_DATA", 1000)
-    with pytest.raises(UserError, match="cluster `pair`: its nodes boot with") as caught:
-        _cluster(synthesize, mounts=[MOUNT])
-    assert caught.value.findings[0].hint == "mount fewer file systems"
+    def refused(most: int, mounts: list[az.Mount]) -> UserError:
+        monkeypatch.setattr(nodes, "LONGEST_PACKED", most)
+        with pytest.raises(UserError, match="cluster `pair`: its nodes boot with") as caught:
+            _cluster(synthesize, mounts=mounts)
+        return caught.value
+
+    (without,) = re.findall(r"with (\d+) bytes", str(refused(1000, [])))
+    many = [replace(MOUNT, name=f"m{each}", path=f"/m{each}") for each in range(20)]
+    finding = refused(int(without) + 50, many).findings[0]
+    assert finding.hint == "mount fewer file systems"
+    _cluster(synthesize, mounts=[])
 
 
 @pytest.mark.parametrize("resized", [False, True])

@@ -44,13 +44,17 @@ def test_terraform_program_from_environment_variable_is_run(
 
 
 @pytest.mark.parametrize(
-    ("mode", "why"),
-    [(0o755, "does not run: Exec format error"), (0o644, "is not there, or not executable")],
+    ("mode", "text", "why"),
+    [
+        (0o755, "no program\n", "does not run: Exec format error"),
+        (0o755, "#!/no/shell\n", "does not run: the interpreter in its first line is not there"),
+        (0o644, "no program\n", "is not there, or not executable"),
+    ],
 )
 def test_terraform_program_from_environment_variable_that_does_not_run_is_reported(
-    path: Path, monkeypatch: pytest.MonkeyPatch, mode: int, why: str
+    path: Path, monkeypatch: pytest.MonkeyPatch, mode: int, text: str, why: str
 ) -> None:
-    (file := path / "terraform").write_text("no program\n")
+    (file := path / "terraform").write_text(text)
     file.chmod(mode)
     monkeypatch.setenv("FAIRWAY_TERRAFORM", str(file))
 

@@ -67,7 +67,7 @@ class TestCheck:
     def test_check_reports_too_many_partitions_for_a_scheduler(
         self, lab: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(slurm, "LONGEST_CUSTOM_DATA", 10_000)
+        monkeypatch.setattr(slurm, "LONGEST_PACKED", 10_000)
         size = "size: Standard_ND96isr_H100_v5, nodes: {min: 0, max: 100}, mounts: [data]"
         many = "".join(f"  gpu{number}: {{engine: slurm, {size}}}\n" for number in range(4))
         file = lab(**{"clusters:\n": f"clusters:\n{many}"})

@@ -237,7 +237,7 @@ def test_terraform_stack_is_found_by_its_output_of_targets(tmp_path: Path, is_hc
     else:
         _synthesized(tmp_path / "stacks/lab")
     _synthesized(tmp_path / "stacks/lab-network", "bastion_host")
-    assert refused(lambda: read_targets(tmp_path)).id in ("not-deployed", "missing-tool")
+    assert refused(lambda: read_targets(tmp_path)).id in ("not-deployed", "no-terraform")
 
 
 def test_terraform_outputs_of_a_folder_are_read_with_the_terraform_program(

@@ -270,6 +270,12 @@ def test_deploy_refuses_unwritable_files_before_any_change(
     assert quick.calls() == []
 
 
+def test_deploy_leaves_no_file_at_a_link_that_it_may_write_to(tmp_path: Path) -> None:
+    (link := tmp_path / "link").symlink_to(tmp_path / "outputs.json")
+    deploy._require_writable_file(link)
+    assert list(tmp_path.iterdir()) == [link]
+
+
 SAVES = """
 import os, signal, sys
 signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})

@@ -284,7 +284,7 @@ def test_people_settings_that_are_invalid_are_refused_at_their_line(
 def test_people_exceeding_boot_data_of_a_node_are_refused(
     written: Written, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(nodes, "LONGEST_CUSTOM_DATA", 25_000)
+    monkeypatch.setattr(nodes, "LONGEST_PACKED", 25_000)
     many = ", ".join(f"{{name: p{n}, uid: {20_000 + n}, keys: [{_KEY}]}}" for n in range(400))
     with pytest.raises(UserError, match="cluster `nd`: its nodes boot with") as told:
         written(_LAB.format(key=_KEY, access=f"users: [{many}]", clusters=_ND))
@@ -295,7 +295,7 @@ def test_people_exceeding_boot_data_of_a_node_are_refused(
 def test_people_are_not_named_if_other_boot_data_is_too_long(
     written: Written, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(nodes, "LONGEST_CUSTOM_DATA", 10_000)
+    monkeypatch.setattr(nodes, "LONGEST_PACKED", 10_000)
     with pytest.raises(UserError, match="cluster `nd`: its nodes boot with") as told:
         written(f"{_LAB.format(key=_KEY, access=_USERS, clusters=_ND)}# with less room\n")
     assert "people" not in str(told.value)

@@ -33,6 +33,7 @@ def test_services_admit_private_endpoints_and_named_ranges(full: Stacks) -> None
     assert only(data, "azurerm_storage_account")["network_rules"] == {
         "default_action": "Deny",
         "bypass": ["AzureServices"],
+        "virtual_network_subnet_ids": [],
         "ip_rules": range_,
     }
     assert only(data, "azurerm_key_vault")["network_acls"]["ip_rules"] == range_
@@ -117,9 +118,12 @@ def test_monitoring_covers_machines_and_services(
     (identity,) = machine["identity"]["identity_ids"]
     principal = identity.replace(".id}", ".principal_id}")
     assert principal not in json.dumps(data["azurerm_role_assignment"])
-    # The nodes that the pool always keeps may be idle.
-    keeping = written(everything.replace("{min: 0, max: 8}", "{min: 2, max: 8}"))["data"]
-    for resources, kept in ((data, 0), (keeping["resource"], 2)):
+    # The nodes that a pool which scales always keeps may be idle; those of a fixed one cost money.
+    keeping, fixed = (
+        written(everything.replace("{min: 0, max: 8}", nodes))["data"]
+        for nodes in ("{min: 2, max: 8}", "2")
+    )
+    for resources, kept in ((data, 0), (keeping["resource"], 2), (fixed["resource"], 0)):
         idle = resources["azurerm_monitor_metric_alert"]["batch-idle-nodes-alert"]
         assert idle["criteria"][0]["threshold"] == kept
     text = everything.replace("Standard_ND96isr_H100_v5", "Standard_HB176rs_v4")

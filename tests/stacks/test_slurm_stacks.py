@@ -182,7 +182,7 @@ class TestBoot:
     def test_slurm_partitions_exceeding_boot_data_are_refused(
         self, written: Callable[..., Stacks], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(slurm, "LONGEST_CUSTOM_DATA", 28_000)
+        monkeypatch.setattr(slurm, "LONGEST_PACKED", 28_000)
         kind = "engine: slurm, size: Standard_HB176rs_v4, nodes: {min: 0, max: 4}, mounts: [data]"
         many = "".join(f"  more-{index}: {{{kind}}}\n" for index in range(50))
         with pytest.raises(UserError, match="are its 52 partitions") as told:
@@ -192,23 +192,32 @@ class TestBoot:
         size, most, of_partitions = map(int, re.findall(r"\d{4,}", found.message))
         assert size - most < of_partitions < size, "without them it would fit"
 
+    def test_slurm_accounts_exceeding_boot_data_are_named_in_place_of_few_partitions(
+        self, written: Callable[..., Stacks], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(slurm, "LONGEST_PACKED", 28_000)
+        accounts = ", ".join(f"team{number}: {number + 1}" for number in range(300))
+        with pytest.raises(UserError, match="are its accounts") as told:
+            written(LAB.replace("{idle: 15m}", f"{{idle: 15m, accounts: {{{accounts}}}}}"))
+        assert told.value.findings[0].hint == "name fewer `accounts:` or `qos:`"
+
     def test_slurm_check_estimates_boot_data_about_as_synthesis_makes_it(
         self, written: Callable[..., Stacks], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """A larger estimate would make the check refuse deployable environments."""
+        """A larger one would refuse deployable environments, a smaller one accept others."""
         (file := tmp_path / "own.yaml").write_text(LAB)
         for place, id_ in ((slurm, "too-many-partitions"), (nodes, "long-boot-data")):
             with monkeypatch.context() as patch:
-                patch.setattr(place, "LONGEST_CUSTOM_DATA", 1000)
+                patch.setattr(place, "LONGEST_PACKED", 1000)
                 with pytest.raises(UserError) as told:
                     written(f"{LAB}# {id_}\n")
                 found = boot_findings(load_environment(file))
-            sizes = [
+            synthesis, estimate = [
                 int(re.search(r"boots? with (\d+) bytes", each.message)[1])  # type: ignore[index]
                 for each in (told.value.findings[0], found[0])
             ]
             assert {told.value.findings[0].id, found[0].id} == {id_}
-            assert abs(sizes[1] - sizes[0]) < 200
+            assert 0 <= synthesis - estimate < 200
 
     def test_slurm_scheduler_boots_with_its_files_and_programs(self, stacks: Stacks) -> None:
         files = files_at_boot(_scheduler(stacks))

@@ -39,6 +39,10 @@ ADMIN_USERNAME = "azureuser"
 # Azure's limit for the boot data of a VM. Source: Azure documentation, custom data.
 LONGEST_CUSTOM_DATA = 65_535
 
+# The most that `packed_size` may say: Terraform's gzip takes a little more room than Python's, and
+# ids, which it fills in, more than their placeholders, which compress to nothing.
+LONGEST_PACKED = LONGEST_CUSTOM_DATA - 1_000
+
 # Longer boot data is compressed: what Terraform fills in may be longer than its placeholder.
 _LONGEST_PLAIN = 60_000
 _PLACEHOLDER = "?" * 40
@@ -231,7 +235,7 @@ def custom_data(cloud_init: str) -> str:
 
 
 def packed_size(cloud_init: str) -> int:
-    """Returns the bytes that the text takes as custom data once it is compressed."""
+    """Returns about how many bytes the text takes as custom data once it is compressed."""
     return len(gzip.compress(_measured(cloud_init)))
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from fairway_constructs.arguments import checked
 from fairway_constructs.cloud_init import (
-    LONGEST_CUSTOM_DATA,
+    LONGEST_PACKED,
     node_cloud_init,
     packed_size,
     script,
@@ -134,23 +134,27 @@ def scheduler_cloud_init(
         )
 
     text = text_for(cluster, settings)
-    if (size := packed_size(text)) > LONGEST_CUSTOM_DATA:
+    if (size := packed_size(text)) > LONGEST_PACKED:
         one = replace(cluster, partitions=cluster.partitions[:1])
-        others = packed_size(text_for(one, {**settings, "scale_sets": {}}))
-        raise _too_long(cluster, size, others)
+        partitions = size - packed_size(text_for(one, {**settings, "scale_sets": {}}))
+        rules = cluster.accounting and replace(cluster.accounting, accounts=(), qos=())
+        accounts = size - packed_size(text_for(replace(cluster, accounting=rules), settings))
+        raise _too_long(cluster, size, partitions, accounts)
     return text
 
 
-def _too_long(cluster: SlurmCluster, size: int, others: int) -> UserError:
-    """Returns the error for too much boot data; `others` is its length with one partition."""
-    message = f"the Slurm scheduler boots with {size} bytes, compressed, and Azure takes "
-    message += f"{LONGEST_CUSTOM_DATA}; {size - others} of them are its "
+def _too_long(cluster: SlurmCluster, size: int, partitions: int, accounts: int) -> UserError:
+    """Returns the error for too much boot data, and what is most of it: further partitions, or
+    accounts and their rules; both are in bytes."""
+    message = f"the Slurm scheduler boots with {size} bytes, compressed, and at most "
+    message += f"{LONGEST_PACKED} fit; {max(partitions, accounts)} of them are its "
+    if accounts > partitions:
+        message += "accounts and qualities of service"
+        return UserError.of("too-many-partitions", message, "name fewer `accounts:` or `qos:`")
+    message += counted(len(cluster.partitions), "partition")
     hint = "make one cluster of those with the same size, which takes no more room with more "
     hint += "nodes, drop some, or split them over several environments"
-    if accounting_commands(cluster):
-        hint += "; or name fewer `accounts:` or `qos:`"
-    partitions = counted(len(cluster.partitions), "partition")
-    return UserError.of("too-many-partitions", message + partitions, hint)
+    return UserError.of("too-many-partitions", message, hint)
 
 
 def _host_patterns(cluster: SlurmCluster, addresses: str) -> list[str]:

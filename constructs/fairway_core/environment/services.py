@@ -161,6 +161,9 @@ class Monitoring(Model, defer_build=True):
     too, storage and Azure Files that of deletions. An NFS server's VM sends what its agent sees, as
     Azure has no such log of it; NetApp Files, existing services and `kind: nfs` send nothing.
 
+    An alert on idle Batch nodes comes when more have been idle for an hour than the `min:` of all
+    pools that scale: Azure counts the idle nodes of all pools at once.
+
     A single VM with NVIDIA GPUs is replaced where this section comes or goes, as it tells their
     load from its boot on.
     """

@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from fairway_core.findings import Finding, Severity, UserError
-from fairway_core.terraform_program import how_to_install, program, title
+from fairway_core.terraform_program import how_to_install, missing, program, title
 from fairway_runner.live.management import (
     Cloud,
     Management,
@@ -55,7 +55,8 @@ def examine_programs() -> Iterator[Examined]:
         version = json.loads(said)["terraform_version"] if said else None
     except (ValueError, KeyError, TypeError):
         version = None
-    yield _judged(title(), "no-terraform", version, (1, 9), how_to_install())
+    hint = how_to_install() if version else missing().findings[0].hint
+    yield _judged(title(), "no-terraform", version, (1, 9), hint)
     said = version_of(["cdktf", "--version"])
     hint = "only `cdktf deploy` needs it: npm install --global cdktf-cli@0.21"
     # Fairway itself does not need it.

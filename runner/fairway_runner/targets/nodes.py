@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -189,9 +188,6 @@ def _of_folder(folder: Path) -> Iterator[Any]:
     if not stacks:
         message = f"{folder} holds no synthesized stack with clusters"
         raise UserError.of("no-targets", message, "synthesize it first: fairway synth")
-    if shutil.which(program()) is None:
-        hint = "install Terraform, or name a file of outputs: fairway targets sync --from FILE"
-        raise UserError.of("missing-tool", f"`{program()}` is not on PATH", hint, exit_code=4)
     for stack in stacks:
         try:
             done = subprocess.run(

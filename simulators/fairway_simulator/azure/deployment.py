@@ -7,6 +7,7 @@ make them: what a stack forgets to allow is refused.
 from __future__ import annotations
 
 import base64
+import gzip
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -51,6 +52,8 @@ _OTHERS = frozenset(
 # The credential with which Azure accepts a Kubernetes service account as an identity.
 _TRUST = "azurerm_federated_identity_credential"
 _SUBSCRIPTION = f"/subscriptions/{NOBODY}"
+# The first bytes of gzip, in which long boot data is.
+_GZIP = b"\x1f\x8b"
 
 
 @dataclass(frozen=True)
@@ -113,7 +116,8 @@ class Deployment:
         return found
 
     def boot_data(self, machine: Deployed) -> str:
-        return base64.b64decode(machine.arguments["custom_data"]).decode()
+        data = base64.b64decode(machine.arguments["custom_data"])
+        return (gzip.decompress(data) if data.startswith(_GZIP) else data).decode()
 
     def _assignment(self, made: Deployed) -> Assignment:
         arguments = made.arguments

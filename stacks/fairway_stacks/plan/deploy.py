@@ -14,7 +14,6 @@ failed; stacks that were applied stay applied.
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -102,10 +101,10 @@ def deploy(
 
 def _require_writable_file(file: Path) -> None:
     """Raises OSError if the file cannot be written, before anything is applied; leaves none."""
-    is_new = not os.path.lexists(file)
+    is_new = not file.exists()
     file.open("a").close()
     if is_new:
-        file.unlink()
+        file.resolve().unlink()  # and not a link to it
 
 
 def _allowed_before(known: Mapping[str, Approved], allow: Collection[str]) -> None:

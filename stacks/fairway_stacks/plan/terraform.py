@@ -231,8 +231,6 @@ def completed(
             umask=umask,
             process_group=0,
         )
-    except FileNotFoundError:
-        raise missing() from None
     except OSError as error:
         raise missing(error) from None
     stopped: BaseException | None = None

@@ -27,6 +27,7 @@ ACCESS = KubernetesAccess(
     volumes={"data": "claim"},
 )
 # Runs the command after `--` here, and logs the arguments before it.
+AUTHORITY = "tls: failed to verify certificate: x509: certificate signed by unknown authority"
 RUNS = """#!/bin/bash
 while [[ $1 != -- ]]; do printf '%s ' "$1" >>"$KUBECTL_LOG"; shift; done
 echo >>"$KUBECTL_LOG"; shift
@@ -166,7 +167,7 @@ def test_kubernetes_exec_without_a_usable_sleep_sends_one_heartbeat(
             "refused-connection",
             "az login, and",
         ),
-        ("tls: failed to verify certificate: x509: unknown authority", "no-context", "config view"),
+        (f"Unable to connect to the server: {AUTHORITY}", "no-context", "config view"),
         (
             "error: You must be logged in to the server (Unauthorized)",
             "refused-connection",
@@ -196,13 +197,20 @@ def test_kubernetes_exec_does_not_retry_permanent_errors(
     assert len((tmp_path / "kubectl.log").read_text().splitlines()) == 1
 
 
-def test_kubernetes_exec_retries_a_refused_connection_that_worked_before(
-    kubectl: Kubectl, tmp_path: Path
+@pytest.mark.parametrize(
+    "said",
+    [
+        "The connection to the server 127.0.0.1:6443 was refused",
+        # A node's certificate, which the API server does not know yet.
+        f"error dialing backend: {AUTHORITY}",
+    ],
+)
+def test_kubernetes_exec_retries_a_broken_connection_that_worked_before(
+    kubectl: Kubectl, tmp_path: Path, said: str
 ) -> None:
     kubectl('exec "$@"')
     pod = head()
     pod.run(["true"], deadline=1.0)
-    said = "The connection to the server 127.0.0.1:6443 was refused"
     kubectl(f"""mkdir {tmp_path}/first && {{ echo '{said}' >&2; exit 1; }}; exec "$@" """)
     assert pod.run(["echo", "back"], deadline=3600.0).out == b"back\n"
 
@@ -313,7 +321,7 @@ AGAIN = (
         (AKS, UNKNOWN, AGAIN),
         # It was made anew.
         (AKS, "dial tcp: lookup lab.hcp.westeurope.azmk8s.io: no such host", AGAIN),
-        (AKS, "tls: failed to verify certificate: x509: unknown authority", AGAIN),
+        (AKS, f"Unable to connect to the server: {AUTHORITY}", AGAIN),
         (f"{AKS}/agentPools/{{nd}}", UNKNOWN, "kubectl config get-contexts"),
         ("{a}", UNKNOWN, "kubectl config get-contexts"),
         (None, UNKNOWN, "kubectl config get-contexts"),

@@ -84,8 +84,12 @@ _LASTING = {
         "kubectl signs in with it; kubelogin comes with: az aks install-cli",
     ),
     r"az login": ("refused-connection", "az login, and then try: {kubectl}"),
-    # A cluster that was made anew has another authority than the kubeconfig.
-    r"x509:": ("no-context", "is KUBECONFIG right? see: kubectl config view"),
+    # A cluster that was made anew has another authority than the kubeconfig. Certificates that the
+    # API server itself checks, such as a new node's, may be right a little later.
+    r"Unable to connect to the server: .*x509: certificate signed by unknown authority": (
+        "no-context",
+        "is KUBECONFIG right? see: kubectl config view",
+    ),
     r"context .* does not exist|no context exists": (
         "no-context",
         "list its contexts: kubectl config get-contexts",
