@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from fairway_core.environment.access import Access
-    from fairway_core.environment.filesystem_base import FileSystem
     from fairway_core.environment.network import Network
     from fairway_core.environment.storage import Storage
     from fairway_core.yaml_text import DataPath
@@ -529,9 +528,10 @@ def check_kubernetes(
     network: Network,
     access: Access,
     storage: Storage,
-    filesystems: Mapping[str, FileSystem],
+    servers: Mapping[str, str],
 ) -> None:
-    """Raises FieldError if node pools, their cluster and the network do not fit together."""
+    """Raises FieldError if node pools, their cluster and the network do not fit together. `servers`
+    are the sources of file systems that exist already, by name."""
     for name in pools:
         with at("clusters", name):
             _pool_name(name)
@@ -542,7 +542,7 @@ def check_kubernetes(
             "leave it out",
             ("storage", "existing"),
         )
-    _check_ranges(spec, network, access, filesystems)
+    _check_ranges(spec, network, access, servers)
     _check_room(spec, pools)
     _check_network(spec, network, access)
 
@@ -582,7 +582,7 @@ def require_beside(
 
 
 def _check_ranges(
-    spec: Kubernetes, network: Network, access: Access, filesystems: Mapping[str, FileSystem]
+    spec: Kubernetes, network: Network, access: Access, servers: Mapping[str, str]
 ) -> None:
     used: list[tuple[str, IPv4Network, DataPath]] = []
     for place, each in network.ranges.items():
@@ -594,9 +594,9 @@ def _check_ranges(
     for index, server in enumerate(network.dns.servers):
         path = ("network", "dns", "servers", index)
         used.append(("a DNS server's", IPv4Network(server), path))
-    for name, filesystem in filesystems.items():
-        with suppress(AddressValueError):  # a name, or a kind without a server
-            host = IPv4Network((filesystem.source or "").partition(":")[0])
+    for name, source in servers.items():
+        with suppress(AddressValueError):  # a host's name
+            host = IPv4Network(source.partition(":")[0])
             used.append(("a file server's", host, ("filesystems", name)))
     for index, office in enumerate(access.allowed):
         # A wider one is that of a company, whose network is elsewhere in it.

@@ -265,7 +265,9 @@ class Environment(Model):
                 network=network,
                 access=access,
                 storage=self.storage,
-                filesystems=self.filesystems,
+                servers={
+                    name: each.source for name, each in self.filesystems.items() if each.source
+                },
             )
         with at("network"):
             require_private(network.address_space, access.allowed)
