@@ -188,7 +188,7 @@ class ServerEngine:
     pause: ClassVar[float] = 0.5
 
     def within(self, seconds: float) -> AbstractContextManager[None]:
-        """Limits calls in the block to these seconds, or to the usual deadline if that is less."""
+        """Limits calls in the block to these seconds, but to no fewer than `outage.LEAST`."""
         return outage.limited(seconds)
 
     def collect(self, run: RunFolder, tasks: list[int], arrived: Progress = no_progress) -> None:
