@@ -169,13 +169,14 @@ def stage(entry: Staged, folder: Path) -> int:
 
 def without_folders(blobs: list[Blob]) -> list[Blob]:
     """Returns the blobs without the empty ones that have others below them: blobfuse2 makes them of
-    folders. Raises Fault for one that has others below it and is not empty."""
-    inside = {str(folder): b.name for b in blobs for folder in PurePosixPath(b.name).parents}
+    folders. Raises Fault for one whose path is a folder of another and that is not empty."""
+    folders = {str(folder) for b in blobs for folder in PurePosixPath(b.name).parents}
+    inside = {str(folder): b.name for b in blobs for folder in PurePosixPath(b.path).parents}
     for blob in blobs:
-        if blob.size and blob.name in inside:
-            both = f"{blob.name} and {inside[blob.name]}"
+        if blob.size and blob.path in inside:
+            both = f"{blob.name} and {inside[blob.path]}"
             raise Fault("bad-input", f"the blobs {both} cannot both be files here", _RENAME, 2)
-    return [blob for blob in blobs if blob.name not in inside]
+    return [blob for blob in blobs if blob.size or blob.name not in folders]
 
 
 _RENAME = "rename it in storage, or stage another path"

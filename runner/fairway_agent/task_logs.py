@@ -169,13 +169,18 @@ def begun(line: bytes) -> int | None:
     return int(found[1]) + (found[2] != b": ") if found else None
 
 
-def append(log: Path, line: str) -> None:
-    """Appends the line to a log, after the end of an unterminated one; a full disk loses it."""
+def append(log: Path, line: str) -> int:
+    """Appends the line to a log, after the end of an unterminated one; a full disk loses it.
+    Returns the offset at which it begins."""
+    written, start = line.encode("utf-8", "surrogateescape") + b"\n", 0
     with suppress(OSError), log.open("a+b") as file:
-        if file.tell():
+        if start := file.tell():
             file.seek(-1, 2)
         cut = file.read(1) not in (b"", b"\n")
-        file.write(b"\n" * cut + line.encode("utf-8", "surrogateescape") + b"\n")
+        file.write(b"\n" * cut + written)
+        file.flush()
+        start = file.tell() - len(written)  # others may have written meanwhile
+    return start
 
 
 def say(text: str) -> None:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _PLAIN = (str, int, float, bool)
+_FILES = ("JOB", "[ENVIRONMENT]")  # arguments that are paths, or may be, as they are typed
 
 
 class PlainValue:
@@ -38,7 +39,7 @@ class PlainValue:
         for an empty path, which Python takes for the current folder."""
         if value is None:
             return () if param.multiple or param.nargs == -1 else None
-        if value == "" and self._annotation is Path:
+        if value == "" and (self._annotation is Path or param.metavar in _FILES):
             hint = "name a path, or leave it out; is a variable of your shell empty?"
             raise UserError.of("bad-value", f"{param.opts[0]}: the path is empty", hint)
         if get_origin(self._annotation) is list:

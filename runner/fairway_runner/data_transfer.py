@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import base64
+import errno
 import fcntl
 import hashlib
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -254,7 +255,7 @@ class Download:
             hint = f"look at what is there: fairway data ls {at.target.name}"
             raise UserError.of("no-blobs", f"there is nothing at {at}", hint)
         self._new = {file: blob for file, blob in self._files.items() if not _is_same(file, blob)}
-        if wrong := [*dict.fromkeys(str(each) for file in self._new for each in _in_the_way(file))]:
+        if wrong := _in_the_way(self._new):
             message = f"a folder in place of a file, or the reverse: {few(wrong)}"
             hint = "move what is there, or choose another folder"
             raise UserError.of("existing-files", message, hint, exit_code=3)
@@ -339,10 +340,15 @@ def _blobs_at(at: BlobPath, storage: Storage) -> dict[str, BlobProperties]:
         raise UserError.of("bad-blob-name", str(fault), hint) from None
 
 
-def _in_the_way(file: Path) -> list[Path]:
-    """Returns the folder that is in place of a file, and files in place of its folders."""
-    files = [each for each in file.parents if os.path.lexists(each) and not each.is_dir()]
-    return [file, *files] if file.is_dir() else files
+def _in_the_way(files: Collection[Path]) -> list[str]:
+    """Returns the folders that are in place of files, and files in place of their folders."""
+    above = {folder for file in files for folder in file.parents}
+    wrong = [each for each in above if os.path.lexists(each) and not each.is_dir()]
+    return sorted(map(str, [*wrong, *(file for file in files if file.is_dir())]))
+
+
+# Errors of file systems that have no locks.
+_NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)
 
 
 @contextmanager
@@ -352,7 +358,11 @@ def _alone(part: Path, file: Path) -> Iterator[int]:
     descriptor = os.open(part, os.O_RDWR | os.O_CREAT, 0o666)
     try:
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                if error.errno not in _NO_LOCKS:
+                    raise
             if not os.path.samestat(os.fstat(descriptor), part.stat()):
                 raise FileNotFoundError
         except (BlockingIOError, FileNotFoundError):  # it may have been completed meanwhile

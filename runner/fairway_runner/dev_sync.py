@@ -13,7 +13,7 @@ import shutil
 import subprocess
 import tarfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
@@ -80,8 +80,11 @@ _KNOWN = ".sent.json"
 _LOCK = ".sent.lock"
 _UNUSED = ["env", "-u", "FAIRWAY_PID"]  # the variable would make this count as use of the session
 # Follows links, skips empty folders and owners. Deletes named files there that no longer exist
-# here, and folders that are files now.
-_RSYNC = ["rsync", "-LEtzs", "--files-from=-", "--from0", "--delete-missing-args", "--force"]
+# here.
+_RSYNC = ["rsync", "-LEtzs", "--files-from=-", "--from0", "--delete-missing-args"]
+# What programs there have put into a folder in place of a file stays.
+_DELETE_FILES = 'sh -c \'for each; do [ -d "$each" ] || rm -f -- "$each"; done\' sh'
+_DELETE_FOLDERS = "rm -rf --"
 _VANISHED = 24  # a file vanished during the transfer; the next scan notices that
 
 Stamp = tuple[int, int, bool]
@@ -99,15 +102,9 @@ class Changes:
         return bool(self.written or self.removed)
 
     @property
-    def cleared(self) -> set[str]:
-        """Removed files, or the folder of them that is a file now."""
-        written = {*self.written}
-
-        def top(path: str) -> str:
-            folders = map(str, PurePosixPath(path).parents)
-            return next((each for each in folders if each in written), path)
-
-        return {*map(top, self.removed)}
+    def replaced(self) -> set[str]:
+        """Folders of removed files that are files now."""
+        return {each for path in self.removed for each in _folders(path)} & {*self.written}
 
 
 @dataclass(frozen=True)
@@ -180,24 +177,30 @@ class Sync:
         changes, now = self.look()
         if not changes:
             return changes
+        self._delete(changes.replaced, _DELETE_FOLDERS)
         if not (self.has_rsync and self._sent_by_rsync(changes)):
-            shell = [*_UNUSED, "sh", "-c"]
-            if changes.removed:
-                names = b"".join(os.fsencode(path) + b"\0" for path in changes.cleared)
-                self.beside.ask([*shell, 'cd "$1" && xargs -0 rm -rf --', "sh", self.there], names)
-            unpack = [*shell, UNPACK, "sh", self.there]
+            self._delete(changes.removed, _DELETE_FILES)
+            unpack = [*_UNUSED, "sh", "-c", UNPACK, "sh", self.there]
             self.beside.ask(unpack, _packed(self.known.folder, changes.written))
             self.has_rsync = False  # as tar has done what it did not
         self.known = replace(self.known, files=now)
         self.known.write(self.beside.run)
         return changes
 
+    def _delete(self, paths: Collection[str], command: str) -> None:
+        if paths:
+            script = f'cd "$1" && xargs -0 {command}'
+            self.beside.ask([*_UNUSED, "sh", "-c", script, "sh", self.there], _names(paths))
+
     def _sent_by_rsync(self, changes: Changes) -> bool:
         if shutil.which("rsync") is None:
             return False
         # rsync wants a host name, which it adds to the command: `env` then runs the rest.
         through = shlex.join(self.beside.command(_UNUSED))
-        names = b"".join(os.fsencode(path) + b"\0" for path in {*changes.written, *changes.cleared})
+        # Below what is a file now, rsync would look for the others in vain.
+        replaced = changes.replaced
+        left = (path for path in changes.removed if replaced.isdisjoint(_folders(path)))
+        names = _names([*changes.written, *left])
         words = [*_RSYNC, "-e", through, "--", f"{self.known.folder}/", f"env:{self.there}/"]
         return self.beside.run_here(words, names).returncode in (0, _VANISHED)
 
@@ -205,6 +208,14 @@ class Sync:
 def take_turn(run: RunFolder) -> int | None:
     """Returns the descriptor of a lock for the one process that sends; None while another does."""
     return try_lock(run.folder / _LOCK)
+
+
+def _folders(path: str) -> Iterable[str]:
+    return map(str, PurePosixPath(path).parents)
+
+
+def _names(paths: Iterable[str]) -> bytes:
+    return b"".join(os.fsencode(path) + b"\0" for path in paths)
 
 
 def _stamps(folder: Path, exclude: Sequence[str], *, gitignore: bool) -> dict[str, Stamp]:

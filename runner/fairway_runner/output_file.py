@@ -18,7 +18,8 @@ def write_output(file: Path, text: str) -> Path:
     """Writes the file atomically, and returns it. Raises UserError if that fails. To a pipe, a
     device or an open file such as /dev/stdout it appends; of a link it writes the target."""
     if file.is_dir():  # `.` has no name to derive a draft's from
-        hint = f"name a file in it, for example {file / f'result{file.suffix}'}"
+        suffix = file.suffix if file.suffix[1:].isalpha() else ""  # `run.1` has none
+        hint = f"name a file in it, for example {file / f'result{suffix}'}"
         raise UserError.of("unwritable-file", f"{file} is a directory", hint)
     if str(file) == "-":
         message = "`-` is not a file to write to"

@@ -292,6 +292,7 @@ async def read_log(
     lines of one rank, `raw=true` the bytes of the file; the header `Next-Offset` says where to
     continue, and equals `from` if there is nothing new yet"""
     watch = site_of(request).refresher.watch
+    # For programs: our pages ask again and again, as a browser opens few connections.
     is_live = "text/event-stream" in request.headers.get("accept", "")
     asked = await reading(logs.Logs.of, found, task, rank)
     starts = asked.starts(last_event_id or start)

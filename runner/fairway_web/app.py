@@ -211,8 +211,9 @@ async def _problem(request: Request, error: Exception) -> Response:
             if status == 405:  # another route of this path may take another method
                 near = (each for each in request.app.routes if each.matches(request.scope)[0].value)
                 known = {name for each in near for name in getattr(each, "methods", ())}
-                headers = {"Allow": ", ".join(sorted(known)) or "GET, HEAD"}  # without: a file
-                id_, hint = "wrong-method", ""
+                allowed = ", ".join(sorted(known)) or "GET, HEAD"  # without: a file
+                headers = {"Allow": allowed}
+                id_, hint = "wrong-method", f"this path takes {allowed}"
             error = UserError.of(id_, str(error.detail), hint)
         case RequestValidationError():
             error = unfit(error.errors())

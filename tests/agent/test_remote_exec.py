@@ -219,7 +219,7 @@ def meeting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Meeting
     subprocess.run(words, check=True)
     serve = executable(tmp_path / "serve", 'echo "served $SSH_ORIGINAL_COMMAND"')
     monkeypatch.setattr(sshd_mesh, "_SERVER", f"{sshd_mesh._SERVER}SetEnv HOME={home}\n")
-    folder = tmp_path / "a folder"
+    folder = tmp_path / "a%b folder"
     yield Meeting(tmp_path.name, folder, key, shlex.quote(str(serve)))
     config = str(folder / "sshd_config").encode()
     for entry in Path("/proc").glob("[0-9]*"):

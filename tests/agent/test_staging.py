@@ -76,6 +76,9 @@ def test_ssh_staging_of_one_blob_keeps_its_name(cloud: Services, tmp_path: Path)
     cloud.blobs = {"a/b/one.bin": b"1", "a/b/one.bin2": b"2"}
     access.stage(entry(cloud, "a/b/one.bin"), tmp_path / "in")
     assert files(tmp_path / "in") == {"one.bin": b"1"}
+    cloud.blobs |= {"a/b/one.bin/two": b"3"}
+    access.stage(entry(cloud, "a/b/one.bin"), tmp_path / "both")
+    assert files(tmp_path / "both") == {"one.bin": b"1", "two": b"3"}
 
 
 def test_ssh_staging_continues_after_a_broken_copy_or_listing(

@@ -152,7 +152,7 @@ def test_attempt_line_is_appended_on_a_line_of_its_own(
         log.write_bytes(before)
     for file in (tmp_path / "gone" / "log.txt", tmp_path):
         append(file, "lost")  # a log that cannot be written loses only the line
-    append(log, "line")
+    assert append(log, "line") == len(after) - len(b"line\n")
     assert log.read_bytes() == after
     assert list(tmp_path.iterdir()) == [log]
 

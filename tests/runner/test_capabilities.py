@@ -259,6 +259,7 @@ def test_priority_without_effect_on_the_engine_gives_a_warning(
         (target_of("ssh", {"shared": "/data/x,y"}), "/a:b/runs", "/data/x,y"),
         (target_of("batch", mounts={"data": "/d:1"}), "/runs", "/d:1"),
         (target("slurm"), "/a:b/runs", ""),
+        (target_of("kubernetes", {"shared": "/d,1/x"}, mounts={"data": "/d,1"}), "/runs", ""),
     ],
 )
 def test_container_is_refused_where_a_mounted_path_has_a_separator(

@@ -164,6 +164,18 @@ def test_dev_sync_replaces_a_folder_by_a_file_and_the_reverse(
     assert (sync.has_rsync, bool(sync.send())) == (has_rsync, False)
 
 
+def test_dev_sync_keeps_what_the_session_has_put_in_place_of_a_removed_file(
+    make_run: MakeRun, code: Path, node: Path, *, has_rsync: bool
+) -> None:
+    sync = sync_of(make_run("dev-a"), Known.of(code, []), node, has_rsync=has_rsync)
+    (node / "a.py").unlink()
+    (node / "a.py").mkdir()
+    (node / "a.py" / "model").write_text("weights")
+    (code / "a.py").unlink()
+    assert (sync.send().removed, sync.has_rsync) == (["a.py"], has_rsync)
+    assert (node / "a.py" / "model").read_text() == "weights"
+
+
 def test_dev_sync_names_an_unreadable_file(
     make_run: MakeRun, code: Path, node: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -173,10 +173,25 @@ def test_logs_ignore_attempt_lines_that_a_program_printed(
     of = [(each[0], each[1]) for each in _records(base, fairway, "job-a")]
     assert of == [*([(0, 1)] * 4), *([(1, 1)] * 5), *([(1, 2)] * 2)]
     ends(fairway(base, "logs", "job-a", "--task", "0", "--attempt", "1"), 0, printed=log)
-    # The state may be read before the line of the next attempt is noted, but not while one runs.
+    # A log may be read before the state that belongs to it.
     for state, seen in (("queued", 2), ("running", 1)):
         going = make_run(f"job-{state}", [{"log": AGAIN, "state": state}], state="running")
         assert [line.attempt for line in going.logs()] == [1, seen, seen]
+
+
+@pytest.mark.parametrize("is_attempt", [True, False])
+def test_logs_followed_leave_a_line_that_may_begin_an_attempt_for_the_next_look(
+    make_run: MakeRun, is_attempt: bool
+) -> None:
+    """The log may arrive before its state."""
+    run = make_run("job-a", [{"log": AGAIN, "state": "running"}], state="running")
+    (log,) = logs_of(run)
+    assert [line.text for line in log.lines(ended=False)] == ["one"]
+    assert log.has_grown()
+    if is_attempt:
+        state = run.task_folder(0) / "state.json"
+        state.write_text(json.dumps({"state": "running", **TWICE}))
+    assert [line.attempt for line in log.lines(ended=False)] == [1 + is_attempt] * 2
 
 
 def test_logs_of_an_unknown_attempt_are_refused(make_run: MakeRun, here: RunFairway) -> None:

@@ -151,13 +151,14 @@ def test_show_prints_no_control_characters_and_no_negative_times(
 def test_completion_offers_names_and_raises_no_error(
     make_run: MakeRun, store: RunStore, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    for name in ("noise-0", "digits-1", "digits-3", "dev-a"):
-        make_run(name)
+    for name in ("noise-0", "digits-1", "digits-3", "dev-a", "dev-b"):
+        run = make_run(name)
+    (run.folder / "job.json").write_text('{"template": "dev"}')
     monkeypatch.chdir(many := store.base.parent)
     (many / ".fairway/runs/digits.txt").touch()
     (many / ".fairway/runs/digits-\udcff").mkdir()
     assert sorted(arguments.complete_runs("dig")) == ["digits-1", "digits-3"]
-    assert arguments.complete_sessions("") == ["dev-a"]
+    assert arguments.complete_sessions("") == ["dev-b"]
     assert "openmpi" in arguments.complete_templates("open")
     assert arguments.complete_targets("lo") == ["local"]
     (many / ".fairway/runs/digits-1/run.json").write_text("{")

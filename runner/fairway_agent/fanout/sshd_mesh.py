@@ -51,7 +51,7 @@ _SERVER = f"""\
 Port {{port}}
 ListenAddress {{address}}
 HostKey "{{folder}}/key"
-AuthorizedKeysFile "{{folder}}/authorized_keys"
+AuthorizedKeysFile "{{escaped}}/authorized_keys"
 {KEYS_ALONE}AllowTcpForwarding no
 AllowAgentForwarding no
 MaxStartups 1000
@@ -127,8 +127,12 @@ def install_keys(meeting: Meeting) -> None:
     except KeyError:
         message = f"the image has no user with the id {os.getuid()}, and ssh wants one"
         raise OSError(f"{message}: add it in the image") from None
-    text = _CLIENT.format(user=user, folder=folder, alias=_ALIAS)
+    text = _CLIENT.format(user=user, folder=_escaped(folder), alias=_ALIAS)
     (folder / "config").write_text(text, encoding="utf-8")
+
+
+def _escaped(folder: Path) -> str:
+    return str(folder).replace("%", "%%")  # begins a token in most of the settings
 
 
 def program() -> str | None:
@@ -147,7 +151,8 @@ def start_server(meeting: Meeting, address: str, context: Path) -> int:
     serve = f"{meeting.serve} {shlex.quote(str(context))}"
     for port in meeting.ports:
         file = folder / "sshd_config"
-        text = _SERVER.format(port=port, address=address, folder=folder, serve=serve)
+        paths = {"folder": folder, "escaped": _escaped(folder)}
+        text = _SERVER.format(port=port, address=address, serve=serve, **paths)
         file.write_text(text, encoding="utf-8")
         words = [sshd, "-f", str(file), "-E", str(folder / "sshd.log")]
         # It only daemonizes once it listens. The variable hides it from searches for the task's own

@@ -144,14 +144,13 @@ class Nodes:
         task_logs.append(self.log_file(task), line)
 
     def begin_attempt(self, task: Task, line: str) -> None:
-        """Appends the line of an attempt to the log, after noting where it is: programs may print
-        such lines too."""
-        log, before = self.log_file(task), task.begins[: task.attempt - 1]
-        size = log.stat().st_size if log.exists() else 0
-        task.begins = (*before, *[size] * (task.attempt - len(before)))
+        """Appends the line of an attempt to the log, and notes where it is: programs may print such
+        lines too."""
+        before = task.begins[: task.attempt - 1]
+        start = task_logs.append(self.log_file(task), line)
+        task.begins = (*before, *[start] * (task.attempt - len(before)))
         if (last := state_files.read_task(task.folder)) is not None:
             task.record(replace(last, begins=task.begins))
-        self.append_log_line(task, line)
 
     def written(self, task: Task) -> Path:
         """Returns the folder in which each of the task's outputs has a folder to write into."""

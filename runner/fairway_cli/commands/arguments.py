@@ -86,23 +86,31 @@ def _completing(known: Callable[[], Iterable[str]]) -> Callable[[str], list[str]
     return complete
 
 
+def _runs_folder() -> Path:
+    return find_project()[0] / ".fairway" / "runs"
+
+
 @_completing
 def complete_runs() -> list[str]:
     """Returns the ids of this project's runs, the newest first; without all that reading them
     imports."""
-    with os.scandir(find_project()[0] / ".fairway" / "runs") as entries:
-        found = [(each.stat().st_mtime, each.name) for each in entries if each.is_dir()]
+    found = []
+    with os.scandir(_runs_folder()) as entries:
+        for each in entries:
+            with suppress(FileNotFoundError):  # removed meanwhile
+                if each.is_dir():
+                    found.append((each.stat().st_mtime, each.name))
     # Their names are ASCII: what else is there is no run.
     return [name for _, name in sorted(found, reverse=True) if name[0] != "." and name.isascii()]
 
 
 @_completing
 def complete_sessions() -> list[str]:
-    """Returns the ids of sessions, the newest first; those of runs all begin with their job's
-    name."""
-    from fairway_runner.runs.records import SESSION
+    """Returns the ids of sessions, the newest first."""
+    from fairway_runner.runs.records import SESSION, legible_facts
 
-    return complete_runs(f"{SESSION}-")
+    jobs = ((name, _runs_folder() / name / "job.json") for name in complete_runs(""))
+    return [name for name, job in jobs if legible_facts(job).get("template") == SESSION]
 
 
 @_completing

@@ -188,7 +188,7 @@ class ServerEngine:
     pause: ClassVar[float] = 0.5
 
     def within(self, seconds: float) -> AbstractContextManager[None]:
-        """Limits calls in the block to these seconds, or to the usual deadline if that is less."""
+        """Limits calls in the block to these seconds, but to no fewer than `outage.LEAST`."""
         return outage.limited(seconds)
 
     def collect(self, run: RunFolder, tasks: list[int], arrived: Progress = no_progress) -> None:
@@ -205,7 +205,7 @@ class ServerEngine:
                     if not parts or ".." in parts or task == "/":
                         raise ValueError
                     link = str(each["link"]) if each.get("link") else None
-                    mode = int(each.get("mode") or "600", 8) & 0o777
+                    mode = int(each.get("mode") or "600", 8) & 0o755 | 0o400
                     if task in names:
                         wanted.append((names[task] / "outputs", (task, *parts), link, mode))
             count, total = count + len(found), total + 1
@@ -224,8 +224,9 @@ class ServerEngine:
             if link is not None:
                 file.symlink_to(link)
             else:
-                with file.open("wb") as out:
-                    os.fchmod(out.fileno(), mode)
+                # Within the umask, which also keeps others out.
+                descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+                with os.fdopen(descriptor, "wb") as out:
                     server.download("/".join([path, *map(quoted, name)]), out)
             arrived(number, len(wanted))
 

@@ -216,9 +216,10 @@ def require_mountable(job: Job, target: Target, runs: Path) -> None:
     if job.container is None:
         return
     shared = target.access.shared if target.access is not None else ""
+    ends = ":" if target.kubernetes is not None else ":,"  # of a path, for what mounts it
     for path in (str(runs) if runs_here(target.engine) else shared, *target.mounts.values()):
-        if found := next((each for each in ":," if each in path), ""):
-            message = f"{path} cannot be mounted into a container, for which `{found}` ends a path"
+        if found := next((each for each in ends if each in path), ""):
+            message = f"{path} cannot be mounted into a container: it has a `{found}`"
             hint = "rename the folder, or run the job without `container:`"
             raise UserError([Finding("not-supported", message, hint, "container")])
 

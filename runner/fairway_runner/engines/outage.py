@@ -54,9 +54,11 @@ def choose(seconds: float | None, *, offered: bool = True) -> None:
 
 @contextmanager
 def limited(seconds: float) -> Iterator[None]:
-    """Limits `deadline` to these seconds within the block, but to no fewer than LEAST."""
+    """Limits `deadline` to these seconds within the block, but to no fewer than LEAST; more than
+    that change nothing."""
     usual = _Choice.seconds
-    _Choice.seconds = min(deadline(), max(LEAST, seconds))
+    if seconds < deadline():
+        _Choice.seconds = min(deadline(), max(LEAST, seconds))
     try:
         yield
     finally:

@@ -57,6 +57,8 @@ class LogFile:
     offset: int = 0
     attempt: int = 1
     status: Callable[[], TaskState | None] | None = None
+    unsure: int = -1
+    """Offset of the last line that was left for the next look: it may begin an attempt."""
 
     def has_grown(self) -> bool:
         """Returns True if the file has unread bytes."""
@@ -97,24 +99,30 @@ class LogFile:
         self.offset -= len(data) - end
         for line in io.BytesIO(data[:end]):
             number = begun(line)
-            if number is not None and number > self.attempt and self._begins(number, position):
-                self.attempt = number
+            if number is not None and number > self.attempt:
+                begins = self._begins(number, position)
+                if begins is None and not ended and position != self.unsure:
+                    self.unsure = self.offset = position
+                    return
+                self.attempt = number if begins else self.attempt
             position += len(line)
             yield Line(self.attempt, line, *split_label(line))
 
-    def _begins(self, number: int, position: int) -> bool:
-        """Returns True if an attempt begins with the line at a position. The line may have come
-        after its state was read, which then says that the task waits."""
+    def _begins(self, number: int, position: int) -> bool | None:
+        """Returns True if an attempt begins with the line at a position; None if the state of the
+        task may be older than the line."""
         status = self.status() if self.status is not None else None
         if status is None or (status.state == "queued" and number == status.attempts + 1):
             return True
         begins = status.begins or ()
-        # The end of an unterminated line may come first.
-        return number <= len(begins) + 1 and position - begins[number - 2] in (0, 1)
+        if number <= len(begins) + 1:
+            return begins[number - 2] == position
+        return None if status.state == "running" and number == status.attempts + 1 else False
 
     def lines(self, *, ended: bool) -> Iterator[Line]:
         """Yields all lines written since the last call."""
-        while lines := list(self.piece(ended=ended)):
+        unsure = self.unsure
+        while unsure == self.unsure and (lines := list(self.piece(ended=ended))):
             yield from lines
 
 

@@ -76,10 +76,22 @@ def _ssh_settings(host: str, user: str) -> list[tuple[str, str]]:
     except (OSError, subprocess.TimeoutExpired):
         return []
     lines = (line.partition(" ") for line in told.splitlines())
-    one_path = ("identityfile", "certificatefile")  # printed without the quotes that a space needs
-    return [
-        (name, f'"{value}"' if name in one_path else value) for name, _, value in lines if value
-    ]
+    return [(name, value) for name, _, value in lines if value]
+
+
+_PATHS = ("identityfile", "certificatefile", "userknownhostsfile")
+# Settings that lead to a host. Others, such as SetEnv, are printed in a form that ssh cannot read,
+# or already for this host.
+_LEADING = (*_PATHS, "port", "user", "identitiesonly", "hostkeyalias", "proxyjump", "proxycommand")
+
+
+def _as_written(name: str, value: str) -> str:
+    """Returns a setting's value as a line of a configuration has it: ssh prints paths without their
+    quotes."""
+    if name not in _PATHS:
+        return value
+    paths = re.split(r" (?=[/~%])", value) if name == "userknownhostsfile" else [value]
+    return " ".join('"{}"'.format(re.sub(r'(["\\])', r"\\\1", path)) for path in paths)
 
 
 def _is_own_account(user: str) -> bool:
@@ -260,9 +272,10 @@ def host_block(target: Target) -> str:
     facts = {"HostName": access.host, **({"User": access.user} if access.user else {})}
     facts |= {**bastion.settings(target.reach, access.host), "ServerAliveInterval": "15"}
     # ssh does not look for a block of the HostName: what that says is repeated here.
-    usual = {("host", access.host), *_ssh_settings("fairway.invalid", access.user)}
+    usual = _ssh_settings("fairway.invalid", access.user)  # which the other block needs not repeat
     own = [each for each in _ssh_settings(access.host, access.user) if each not in usual]
     facts["HostName"] = dict(own).get("hostname", access.host)
-    given = {name.lower() for name in facts}
-    lines = [*facts.items(), *(each for each in own if each[0] not in given)]
+    wanted = {*_LEADING} - {name.lower() for name in facts}
+    repeated = [(name, _as_written(name, value)) for name, value in own if name in wanted]
+    lines = [*facts.items(), *repeated]
     return "\n".join([f"Host {target.name}", *(f"    {name} {value}" for name, value in lines)])

@@ -8,7 +8,7 @@ const form = document.querySelector("form[data-check]");
 const PAUSE = 3000; // milliseconds between two looks
 const pause = Number(live?.dataset.pause ?? PAUSE);
 const LINES = 500; // milliseconds between two looks at a log
-const AWAY = "The server does not answer. Once it runs again, open the address that it printed: this page continues then.";
+const AWAY = "The server does not answer. Once it runs again, open the address that it printed, or sign in again: this page continues then.";
 const TYPED = 400; // milliseconds after the last key
 const KEPT = 1 << 20; // characters of a log that stay on the page: with all of them it would stall
 
@@ -29,11 +29,16 @@ function say(text) {
   if (away.textContent !== text) away.textContent = text;
 }
 
+// A proxy redirects to its sign-in, whose page is no answer.
+function ask(address, settings) {
+  return fetch(address, { ...settings, redirect: "error" });
+}
+
 async function look() {
   if (document.visibilityState === "visible") {
     try {
-      const answer = await fetch(live.dataset.fragment, { headers: { Accept: "text/html" } });
-      say(answer.status === 401 ? AWAY : ""); // a new server has another token
+      const answer = await ask(live.dataset.fragment, { headers: { Accept: "text/html" } });
+      say(answer.ok ? "" : AWAY); // a new server has another token; a proxy answers for one that is away
       if (answer.ok) {
         const html = await answer.text();
         if (html !== look.last) redraw(live, html);
@@ -53,20 +58,23 @@ async function look() {
 // Goes on behind what was read last, also where the server was ended and started again. Requests
 // are short: a browser has six connections to a server, for all of its pages.
 async function follow() {
+  let next = PAUSE;
   if (document.visibilityState === "visible") {
     try {
-      const answer = await fetch(log.dataset.from);
-      if (answer.ok) {
+      const answer = await ask(log.dataset.from);
+      const offset = answer.headers.get("Next-Offset");
+      if (answer.ok && offset !== null) {
         append(await answer.text());
-        const address = new URL(answer.url);
-        address.searchParams.set("from", answer.headers.get("Next-Offset"));
+        const address = new URL(log.dataset.from, location);
+        address.searchParams.set("from", offset);
         log.dataset.from = address;
+        next = LINES;
       }
     } catch {
       // The server is away, as the other look says.
     }
   }
-  setTimeout(follow, LINES);
+  setTimeout(follow, next);
 }
 
 function append(text) {
@@ -87,7 +95,7 @@ async function check() {
   asked = new AbortController();
   try {
     const body = new URLSearchParams(new FormData(form));
-    const answer = await fetch(form.dataset.check, { method: "POST", body, signal: asked.signal });
+    const answer = await ask(form.dataset.check, { method: "POST", body, signal: asked.signal });
     if (answer.ok) redraw(document.querySelector("#found"), await answer.text());
   } catch {
     // Another check has begun, or the server is away: the button asks again.

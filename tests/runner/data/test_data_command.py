@@ -1,5 +1,7 @@
 """Data commands that copy files to and from storage, run against Azurite."""
 
+import errno
+import fcntl
 import json
 import os
 import secrets
@@ -263,6 +265,18 @@ def test_data_get_is_refused_while_another_command_copies_to_that_file(
     monkeypatch.setattr(ContainerClient, "download_blob", download)
     assert here(*words)[0] == 0
     assert others == [None, 3]
+
+
+def test_data_get_writes_to_a_file_system_without_locks(
+    folder: Path, source: Path, prefix: str, here: RunFairway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def flock(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    here("data", "put", "src", f"sim:datasets/{prefix}")
+    monkeypatch.setattr(fcntl, "flock", flock)
+    ends(here("data", "get", f"sim:datasets/{prefix}", "back"), 0)
+    assert tree(folder / "back") == tree(source)
 
 
 def test_data_get_keeps_apart_a_blob_and_one_named_like_a_partial_file(

@@ -197,6 +197,11 @@ def test_kubernetes_exec_does_not_retry_permanent_errors(
     assert len((tmp_path / "kubectl.log").read_text().splitlines()) == 1
 
 
+def test_kubernetes_exec_takes_a_program_missing_in_the_pod_for_none_of_kubectl() -> None:
+    said = 'OCI runtime exec failed: exec: "sh": executable file not found in $PATH'
+    assert head()._lasting(said) is None
+
+
 @pytest.mark.parametrize(
     "said",
     [

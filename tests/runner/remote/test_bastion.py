@@ -252,10 +252,18 @@ def test_ssh_config_block_has_what_ssh_knows_of_an_alias(
     bastion: Bastion, fairway: RunFairway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = tmp_path / "config"
-    blocks = (
-        f'Host alias\n Port 22022\n IdentityFile "/a key"\n IdentityFile /b\n HostName {ADDRESS}\n'
-    )
-    config.write_text(f"{blocks} ProxyJump gate\nHost *\n ForwardAgent yes\n")
+    config.write_text(f"""
+Host alias
+    HostName {ADDRESS}
+    Port 22022
+    IdentityFile "/a \\"key\\""
+    IdentityFile /b
+    UserKnownHostsFile "/of me/known" /c
+    ProxyJump gate
+    SetEnv A="b c"
+Host *
+    ForwardAgent yes
+""")
     monkeypatch.setenv("FAIRWAY_SSH_CONFIG", str(config))
     _target(ssh={"host": "alias", "user": "me", "shared": "/x"})
     code, block, said = fairway(Path(), "ssh-config", "box")
@@ -270,6 +278,7 @@ def test_ssh_config_block_has_what_ssh_knows_of_an_alias(
         "host alias",
         "forwardagent yes",
         "serveraliveinterval 0",
+        "setenv A=b c",
     }
 
 

@@ -133,6 +133,7 @@ def test_rest_api_and_pages_name_the_methods_of_a_path(
     answer = client.delete(path)
     answers(answer, 405, "Method Not Allowed")
     assert answer.headers["allow"] == methods
+    assert f"this path takes {methods}" in answer.text
     if path.startswith("/api/"):
         assert [each["id"] for each in answer.json()["findings"]] == ["wrong-method"]
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 import shutil
 import threading
 from collections.abc import Callable
@@ -112,6 +113,18 @@ def _tree(folder: Path) -> dict[str, object]:
     }
 
 
+def test_server_option_fetches_files_within_the_umask(
+    ask: Ask, runs: list[Run], tmp_path: Path
+) -> None:
+    best = runs[1].task_folder(1) / "outputs" / "best"
+    best.chmod(0o777)
+    ends(ask("fetch", "sweep-b", "--task", "1", "--to", str(tmp_path / "kept")), 0)
+    umask = os.umask(0o022)
+    os.umask(umask)
+    (kept,) = (each for each in (tmp_path / "kept").rglob("best"))
+    assert kept.stat().st_mode & 0o777 == 0o755 & ~umask
+
+
 def test_server_option_refuses_unknown_runs_and_commands(ask: Ask, runs: list[Run]) -> None:
     for words in (
         ["show", "none"],
@@ -176,8 +189,6 @@ def test_server_option_reads_the_token_from_environment_file_or_record(
     monkeypatch: pytest.MonkeyPatch,
     store: RunStore,
 ) -> None:
-    import os
-
     token = os.environ["FAIRWAY_SERVER_TOKEN"]
     monkeypatch.delenv("FAIRWAY_SERVER_TOKEN")
     words = ["--server", url, "show", "job-a"]

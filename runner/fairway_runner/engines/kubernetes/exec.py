@@ -79,7 +79,7 @@ _GET_TO_KNOW = "once, with kubectl and kubelogin (az aks install-cli brings both
 # The first that is there counts: a program that signs in says why before kubectl says that it
 # failed.
 _LASTING = {
-    r"executable \S+ not found": (
+    r"executable (?!file )\S+ not found": (
         "missing-tool",
         "kubectl signs in with it; kubelogin comes with: az aks install-cli",
     ),

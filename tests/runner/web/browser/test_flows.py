@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.sync_api import Locator, Page, Route, expect
@@ -168,6 +169,36 @@ def test_run_page_continues_its_log_after_the_server_was_restarted(
         expect(aside).to_have_count(0)
         printed("four\n")
         expect(log).to_have_text("one\ntwo\nthree\nfour\n")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"status": 502, "body": "Bad gateway"},
+        {"status": 302, "headers": {"Location": "/healthz"}},
+        {"status": 200, "body": "Sign in"},
+    ],
+    ids=lambda answer: str(answer["status"]),
+)
+@pytest.mark.nightly
+def test_run_page_shows_no_answer_of_a_proxy(
+    opened: Opened, address: str, make_run: MakeRun, answer: dict[str, Any]
+) -> None:
+    run = make_run("job-a", [{"log": "one\n", "state": "running"}], "running", engine="none-such")
+    with opened(address, "Failed to load resource") as page:
+        page.get_by_role("link", name="job-a").click()
+        log, away = page.get_by_role("log"), page.get_by_text("The server does not answer")
+        page.route("**/log?**", lambda route: route.fulfill(**answer))
+        page.route("**/sections", lambda route: route.fulfill(**answer))
+        with page.expect_request(lambda each: "/log?" in each.url):
+            pass
+        if answer["status"] != 200:
+            expect(away).to_be_visible()
+        page.unroute_all()
+        with run.log(0).open("a") as file:
+            file.write("two\n")
+        expect(log).to_have_text("one\ntwo\n")
+        expect(away).to_have_count(0)
 
 
 def test_run_pages_side_by_side_share_the_connections_of_a_browser(
