@@ -71,10 +71,8 @@ def read_asked(body: bytes) -> Asked:
         data = json.loads(body)
         json.dumps(data, ensure_ascii=False).encode()
     except UnicodeEncodeError:
-        message, hint = (
-            "the request has an unpaired surrogate",
-            r"write \uD83D\uDE00, or the letter",
-        )
+        message = "the request has an unpaired surrogate"
+        hint = r"write both of the pair, such as \uD83D\uDE00, or the character itself"
         raise UserError.of("bad-request", message, hint) from None
     except (ValueError, RecursionError):
         hint = 'send {"job": "TEXT OF THE FILE"}'

@@ -55,7 +55,7 @@ def test_logs_grep_selects_matching_lines_and_refuses_bad_patterns(
     assert _shown(run, **losses, tail=1) == "[0] loss 3\n[1] loss 4\n"
     assert _shown(run, **losses, task=1) == "loss 4\n"
     make_run("job-b")
-    ends(here("logs", "job-b", "--grep", "loss["), 2, "`loss[` is not a regular expression")
+    ends(here("logs", "job-b", "--grep", "loss["), 2, "--grep: `loss[` is not a regular expression")
     monkeypatch.setattr(process_limits, "CPU_LIMIT", 0.05)
     run = make_run("job-c", [{"log": "a" * 40 + "!\n"}])
     with pytest.raises(UserError, match="` was stopped after"):

@@ -61,7 +61,7 @@ def logs(
     from fairway_runner.runs import log_lines as lines
     from fairway_runner.runs.folder import logged_by
 
-    expression = lines.pattern(grep)
+    expression = lines.pattern(grep, "--grep")
     found, task = logged_by(arguments.run_store().find(run), task)
     # Following refreshes anyway. The output of a rank is searched in the log.
     looks = not follow or rank is not None or node is not None

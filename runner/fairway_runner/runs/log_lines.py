@@ -185,14 +185,15 @@ class LogLine:
     text: str
 
 
-def pattern(text: str | None) -> re.Pattern[str] | None:
-    """Compiles a user's regular expression. Raises UserError if it is invalid."""
+def pattern(text: str | None, option: str = "grep") -> re.Pattern[str] | None:
+    """Compiles a user's regular expression. Raises UserError, which names the option, if it is
+    invalid."""
     if text is None:
         return None
     try:
         return re.compile(text)
     except (re.error, RecursionError, OverflowError) as error:
-        message = f"`{text[:60]}` is not a regular expression: {error}"
+        message = f"{option}: `{text[:60]}` is not a regular expression: {error}"
         raise UserError.of("bad-value", message, r"write \[ and \( for [ and (") from None
 
 

@@ -62,7 +62,7 @@ class Column:
 
     @classmethod
     def listed(cls, text: str) -> list[Column]:
-        """Returns a run's facts, with those of `columns`; see `Column.known` for the findings."""
+        """Returns the columns of the titles between commas. Raises UserError for an unknown one."""
         return [cls.of(each.strip()) for each in text.split(",") if each.strip()]
 
     @property

@@ -65,8 +65,14 @@ def line(x1: float, y1: float, x2: float, y2: float, class_: str) -> Markup:
 
 def drawable(value: float) -> float:
     """Returns the value, or a near one that has a place on an axis: differences and quotients of
-    those beyond it would overflow."""
-    return 0.0 if abs(value) < 1e-300 else float(max(-1e300, min(value, 1e300)))
+    those beyond it would overflow.
+
+    >>> drawable(math.nan), drawable(-math.inf), drawable(1e-320), drawable(2)
+    (0.0, -1e+300, 0.0, 2.0)
+    """
+    if not abs(value) >= 1e-300:  # true for NaN
+        return 0.0
+    return float(max(-1e300, min(value, 1e300)))
 
 
 _STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
