@@ -38,7 +38,8 @@ async function look() {
   if (document.visibilityState === "visible") {
     try {
       const answer = await ask(live.dataset.fragment, { headers: { Accept: "text/html" } });
-      say(answer.ok ? "" : AWAY); // a new server has another token; a proxy answers for one that is away
+      // A run may have been removed. A new server has another token; a proxy answers for one that is away.
+      say(answer.ok || answer.status === 404 ? "" : AWAY);
       if (answer.ok) {
         const html = await answer.text();
         if (html !== look.last) redraw(live, html);
