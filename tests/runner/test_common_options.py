@@ -187,7 +187,7 @@ def test_completion_offers_names_to_the_shell(
     _pool(folder)
     run = make_run("train-a", metrics={"loss": "loss=(.*)"}, tags=["wide"])
     (run.folder / "job.yaml").write_text(job)
-    make_run("dev-a")
+    (make_run("dev-a").folder / "job.json").write_text('{"template": "dev"}')
     monkeypatch.chdir(here)
     environment = {"_FAIRWAY_COMPLETE": "complete_bash", "COMP_WORDS": f"fairway {typed}"}
     environment["COMP_CWORD"] = str(len(typed.split(" ")))
