@@ -220,7 +220,7 @@ def test_report_chart_axes_have_round_bounds_and_ticks(
 
 
 def test_report_draws_extreme_values(make_run: MakeRun) -> None:
-    """Of metrics, their steps, parameters and throughputs."""
+    """The page draws metrics, steps, parameters and throughputs that are extreme alike."""
     metrics = {name: rf"{name}=(\S+)" for name in ("loss", "samples_per_second")}
     values = ["1.7e308", "5e-324", "-1e308", f"{MOST}", "0", "1e308"]
     tasks = [

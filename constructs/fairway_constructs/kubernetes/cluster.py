@@ -23,8 +23,8 @@ from fairway_core.environment.kubernetes import (
     SYSTEM_SURGE,
     Kubernetes,
     SystemPool,
-    require_beside,
 )
+from fairway_core.environment.kubernetes_rules import require_beside
 from fairway_core.slurm.cluster import PLACES
 
 if TYPE_CHECKING:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import re
-from contextlib import suppress
-from ipaddress import AddressValueError, IPv4Network
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from ipaddress import IPv4Network
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator
 
 from fairway_core.catalog import kubernetes_ends, limit, vm_size
 from fairway_core.documents import FieldError, Model, matching, rule
-from fairway_core.environment.addresses import require_apart, require_private
+from fairway_core.environment.addresses import require_apart
 from fairway_core.environment.cluster import HasNodes, HasSystemDisk
-from fairway_core.environment.network import Firewall, require_free
+from fairway_core.environment.network import require_free
 from fairway_core.environment.node_rules import check_local_disk, check_scale_set
 from fairway_core.environment.schedule import Day, Time
 from fairway_core.environment.values import (
@@ -22,7 +21,6 @@ from fairway_core.environment.values import (
     SizeText,
     SpotPrice,
     Zone,
-    at,
     most_nodes_path,
     offered_size,
     require_mounts,
@@ -30,17 +28,8 @@ from fairway_core.environment.values import (
 )
 from fairway_core.fields import Span
 from fairway_core.light_fields import Amount, ExactImage, Image
-from fairway_core.public_ranges import seen_outside
 from fairway_core.resource_ids import ObjectId, PlacementGroupId
 from fairway_core.target import HEAD_IMAGE, POOL_TAINT, SYSTEM_TAINT, NodeRange
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from fairway_core.environment.access import Access
-    from fairway_core.environment.network import Network
-    from fairway_core.environment.storage import Storage
-    from fairway_core.yaml_text import DataPath
 
 # The pool for the pods of AKS and Fairway themselves.
 SYSTEM_POOL = "system"
@@ -98,8 +87,8 @@ _INSTALLED = frozenset(
 # address, that of its DNS, must be in it.
 _SERVICE_PREFIXES = (12, 28)
 # Ranges of the section, and whose they are.
-_RANGES = {"pod_range": "the pods'", "service_range": "the services'"}
-_OTHER_RANGE = "set `{}:` to a private range that nothing in the network uses"
+RANGES = {"pod_range": "the pods'", "service_range": "the services'"}
+OTHER_RANGE = "set `{}:` to a private range that nothing in the network uses"
 
 
 def _minor(text: str) -> str:
@@ -157,7 +146,7 @@ def _namespace(text: str) -> str:
     return text
 
 
-def _pool_name(name: str) -> str:
+def pool_name(name: str) -> str:
     is_taken = name in (SYSTEM_POOL, SYSTEM_POOL_MEANWHILE)
     if is_taken or not _POOL_NAME.fullmatch(name):
         raise FieldError(
@@ -168,7 +157,7 @@ def _pool_name(name: str) -> str:
     return name
 
 
-PoolName = Annotated[str, AfterValidator(_pool_name)]
+PoolName = Annotated[str, AfterValidator(pool_name)]
 
 
 def _labels(labels: dict[str, str]) -> dict[str, str]:
@@ -508,150 +497,14 @@ class Kubernetes(Model, defer_build=True):
 
     @rule
     def _ranges_are_free(self) -> None:
-        for field in _RANGES:
+        for field in RANGES:
             own: IPv4Network = getattr(self, field)
-            path, hint = (field,), _OTHER_RANGE.format(field)
+            path, hint = (field,), OTHER_RANGE.format(field)
             require_free(own, "infiniband", "kubernetes", "virtual_network", path=path, hint=hint)
         require_apart(
             self.service_range,
             self.pod_range,
             "the pods'",
             path=("service_range",),
-            hint=_OTHER_RANGE.format("service_range"),
-        )
-
-
-def check_kubernetes(
-    pools: Mapping[str, KubernetesNodes],
-    spec: Kubernetes,
-    *,
-    network: Network,
-    access: Access,
-    storage: Storage,
-    servers: Mapping[str, str],
-) -> None:
-    """Raises FieldError if node pools, their cluster and the network do not fit together. `servers`
-    are the sources of file systems that exist already, by name."""
-    for name in pools:
-        with at("clusters", name):
-            _pool_name(name)
-    if storage.existing:
-        raise FieldError(
-            "the cluster's manifests are in a container of their own, and Fairway creates "
-            "none in an existing account",
-            "leave it out",
-            ("storage", "existing"),
-        )
-    _check_ranges(spec, network, access, servers)
-    _check_room(spec, pools)
-    _check_network(spec, network, access)
-
-
-def most_nodes(spec: Kubernetes, pools: Mapping[str, NodePool]) -> int:
-    """Returns for how many nodes there must be addresses: the provider makes a second pool of the
-    system before it deletes the first."""
-    return _all_nodes(spec, pools) + spec.system.node_range.max
-
-
-def _all_nodes(spec: Kubernetes, pools: Mapping[str, NodePool]) -> int:
-    return spec.system.node_range.max + sum(each.node_range.max for each in pools.values())
-
-
-def require_beside(
-    spec: Kubernetes,
-    used: Iterable[tuple[str, IPv4Network, DataPath]],
-    allowed: Sequence[IPv4Network | str],
-    section: DataPath = (),
-) -> None:
-    """Raises FieldError if pods or services would have addresses that others use, by whose and
-    where they are written, or public ones that `allowed` does not name.
-
-    The error stands at the range in this `section` if it is given, and else at the other one.
-    """
-    offices = [IPv4Network(each) for each in allowed]
-    for field, whose in _RANGES.items():
-        own: IPv4Network = getattr(spec, field)
-        path = (*section, field)
-        hint = _OTHER_RANGE.format(".".join(map(str, path)))
-        require_private(own, offices, path=path, hint=hint)
-        for others, other, elsewhere in used:
-            if field in spec.model_fields_set:
-                require_apart(own, other, others, path=path, hint=hint)
-            else:
-                require_apart(other, own, whose, path=elsewhere, hint=hint)
-
-
-def _check_ranges(
-    spec: Kubernetes, network: Network, access: Access, servers: Mapping[str, str]
-) -> None:
-    used: list[tuple[str, IPv4Network, DataPath]] = []
-    for place, each in network.ranges.items():
-        require_free(each, "kubernetes", path=("network", *place))
-        used.append(("the network's", each, ("network", *place)))
-    if isinstance(network.egress, Firewall):
-        next_hop = IPv4Network(network.egress.next_hop)
-        used.append(("the firewall's", next_hop, ("network", "egress", "next_hop")))
-    for index, server in enumerate(network.dns.servers):
-        path = ("network", "dns", "servers", index)
-        used.append(("a DNS server's", IPv4Network(server), path))
-    for name, source in servers.items():
-        with suppress(AddressValueError):  # a host's name
-            host = IPv4Network(source.partition(":")[0])
-            used.append(("a file server's", host, ("filesystems", name)))
-    for index, office in enumerate(access.allowed):
-        # A wider one is that of a company, whose network is elsewhere in it.
-        if any(office.subnet_of(getattr(spec, field)) for field in _RANGES):
-            used.append(("`access.allowed`'s", office, ("access", "allowed", index)))
-    require_beside(spec, used, access.allowed, ("kubernetes",))
-
-
-def _check_room(spec: Kubernetes, pools: Mapping[str, KubernetesNodes]) -> None:
-    """Raises FieldError if the pods' range is too small: each node takes a part of it."""
-    nodes, most = _all_nodes(spec, pools), limit(f"kubernetes_nodes_{spec.tier.lower()}")
-    if nodes > most:
-        raise FieldError(
-            f"the pools have {nodes} nodes, and a cluster of `tier: {spec.tier}` has {most} at "
-            "most",
-            "lower `nodes:`, or make several environments"
-            + (", or use `tier: Standard`" if spec.tier == "Free" else ""),
-            ("clusters",),
-        )
-    nodes = most_nodes(spec, pools)
-    # Source: Azure documentation, Azure CNI Overlay: a /24 for each node.
-    room = 2 ** max(0, 24 - spec.pod_range.prefixlen)
-    if nodes > room:
-        raise FieldError(
-            f"the pods of {nodes} nodes do not fit in `{spec.pod_range}`, which has room "
-            f"for {room}",
-            "write a larger `pod_range:`, for example 10.244.0.0/14",
-            ("kubernetes", "pod_range"),
-        )
-
-
-def _check_network(spec: Kubernetes, network: Network, access: Access) -> None:
-    if network.egress == "none" or network.proxy is not None:
-        field, what, hint = "egress", "`egress: none` closes", "use another `egress:`"
-        if network.proxy is not None:
-            field, what, hint = "proxy", "`proxy:` is the way to", "leave `proxy:` out"
-            hint += ", and use another `egress:`" if network.egress == "none" else ""
-        raise FieldError(
-            f"nodes of Kubernetes fetch their system from the internet, which {what}",
-            f"{hint}, or use another engine",
-            ("network", field),
-        )
-    if spec.api_server == "private":
-        return
-    path = ("kubernetes", "api_server")
-    if not seen_outside(access.allowed):
-        raise FieldError(
-            "nobody could reach the API server: `access.allowed` names no public range",
-            "name the ranges that you work from there, or leave `api_server:` out",
-            path,
-        )
-    if not network.has_nat:
-        raise FieldError(
-            "nodes could not reach the API server: it admits them by the address of the "
-            "NAT gateway, and there is none",
-            "leave `api_server:` out",
-            path,
+            hint=OTHER_RANGE.format("service_range"),
         )

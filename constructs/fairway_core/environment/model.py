@@ -15,12 +15,8 @@ from fairway_core.environment.clusters import AnyCluster, MachineCluster
 from fairway_core.environment.defaults import Defaults
 from fairway_core.environment.filesystem_base import EnvironmentParts
 from fairway_core.environment.filesystems import AnyFileSystem, check_filesystems, check_people
-from fairway_core.environment.kubernetes import (
-    Kubernetes,
-    KubernetesNodes,
-    check_kubernetes,
-    most_nodes,
-)
+from fairway_core.environment.kubernetes import Kubernetes, KubernetesNodes
+from fairway_core.environment.kubernetes_rules import check_kubernetes, most_nodes
 from fairway_core.environment.network import Network
 from fairway_core.environment.services import (
     Budget,
