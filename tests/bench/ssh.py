@@ -6,13 +6,12 @@ import json
 import os
 import shutil
 import subprocess
-import time
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from measure import BIN, Benchmark, Command, Pair, seconds
 
-from fairway_runner.runs.records import RunRecord
 from fairway_runner.runs.store import RunStore
 from fairway_simulator.ssh.cluster import SshCluster
 
@@ -51,12 +50,12 @@ def _many_runs(folder: Path) -> Iterator[SshCluster]:
 
 def _copy_runs(folder: Path, cluster: SshCluster) -> None:
     store = RunStore(folder / ".fairway")
-    first = store.folder / "first"
+    first = store.find("first")
     for number in range(_RUNS - 1):
         name = f"run-{number}"
         shutil.copytree(cluster.shared / "runs" / "first", cluster.shared / "runs" / name)
-        record = RunRecord(name, "run", "pair", time.time(), 1, "job.yaml", "0", engine="ssh")
-        files = {each: (first / each).read_text() for each in ("target.json", "engine.json")}
+        record = replace(first.record, id=name)  # created at one time, or it was another run
+        files = {each: (first.folder / each).read_text() for each in ("target.json", "engine.json")}
         run, lock = store.create(record, files)
         (run.folder / "state.json").write_text('{"state": "running", "tasks": {}}')
         os.close(lock)
