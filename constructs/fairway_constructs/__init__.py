@@ -77,7 +77,7 @@ if TYPE_CHECKING:
     from fairway_constructs.placement import Placement as Placement
     from fairway_constructs.private_endpoint import PrivateEndpoints as PrivateEndpoints
     from fairway_constructs.protection import delete_lock as delete_lock
-    from fairway_constructs.protection import kept as kept
+    from fairway_constructs.protection import lifecycle_of as lifecycle_of
     from fairway_constructs.registry import IRegistry as IRegistry
     from fairway_constructs.registry import Registry as Registry
     from fairway_constructs.scope import Tags as Tags

@@ -8,10 +8,10 @@ from fairway_constructs.azurerm.storage_account import StorageAccount
 from fairway_constructs.azurerm.storage_share import StorageShare
 from fairway_constructs.cloud_init.mounts import Mount
 from fairway_constructs.file_system import FileSystem
-from fairway_constructs.protection import delete_lock, kept
+from fairway_constructs.protection import delete_lock, lifecycle_of
 from fairway_constructs.scope import client_config
 from fairway_constructs.service import Diagnostics, Service
-from fairway_constructs.storage import encrypted_by, reached_from, sign_in
+from fairway_constructs.storage import access_arguments, encrypted_by, sign_in
 from fairway_core.environment import AzureFiles as AzureFilesSpec
 from fairway_core.naming import unique_suffix
 
@@ -76,8 +76,8 @@ class AzureFiles(FileSystem, Service):
             # NFS does not use HTTPS: if that is required, Azure refuses every mount.
             https_traffic_only_enabled=False,
             **encrypted_by(customer_managed_key),
-            **reached_from(subnet_ids),
-            lifecycle=kept(self),
+            **access_arguments(subnet_ids),
+            lifecycle=lifecycle_of(self),
         )
         self.id = account_id = self.account.id
         self.share = StorageShare(
@@ -87,7 +87,7 @@ class AzureFiles(FileSystem, Service):
             storage_account_id=account_id,
             enabled_protocol="NFS",
             quota=spec.gib,
-            lifecycle=kept(self),
+            lifecycle=lifecycle_of(self),
         )
         delete_lock(self, id=id, on=self.account, lock=lock)
         self.mount = Mount(

@@ -17,7 +17,7 @@ from fairway_constructs.cdk import Component, surroundings
 from fairway_constructs.cloud_init import server_cloud_init
 from fairway_constructs.network_access import public_ranges
 from fairway_constructs.network_rules import DENY_THE_REST, allow, numbered
-from fairway_constructs.scope import place_of
+from fairway_constructs.scope import placement_of
 from fairway_constructs.server_vm import private_interface, server_vm
 from fairway_core.catalog import vm_size
 
@@ -103,7 +103,7 @@ class Bastion(Component):
         )
         self.id = self.host.id
         for admin in admins:
-            let_in(self, "bastion", admin, resource_id=self.id, what="the bastion")
+            grant_connections(self, "bastion", admin, resource_id=self.id, what="the bastion")
 
     def grant_connect(self, grantee: Grantee, nodes: Sequence[Machines] = ()) -> None:
         """Lets the grantee connect through it to these nodes, which still require SSH keys."""
@@ -122,7 +122,9 @@ class Bastion(Component):
             )
 
 
-def let_in(scope: Construct, name: str, admin: str, *, resource_id: str, what: str) -> None:
+def grant_connections(
+    scope: Construct, name: str, admin: str, *, resource_id: str, what: str
+) -> None:
     """Grants a user or a group the role for connections through a bastion: to see both ends."""
     RoleAssignment(
         scope,
@@ -139,7 +141,7 @@ def _rules(scope: Construct, allowed: Sequence[IPv4Network | str]) -> NetworkSec
 
     Source: Azure documentation, configure NSG rules for Azure Bastion.
     """
-    place = place_of(scope)
+    place = placement_of(scope)
     people = public_ranges(allowed) or ["Internet"]
     inbound = [
         allow("HttpsFromPeople", people if len(people) > 1 else people[0], "*", port="443"),

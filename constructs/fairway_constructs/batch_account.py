@@ -10,7 +10,7 @@ from fairway_constructs.arguments import checked
 from fairway_constructs.azurerm import batch_account as batch
 from fairway_constructs.identity import give_role
 from fairway_constructs.network_access import public_addresses
-from fairway_constructs.protection import delete_lock, kept
+from fairway_constructs.protection import delete_lock, lifecycle_of
 from fairway_constructs.scope import subscription_of, unique_name
 from fairway_constructs.service import Diagnostics, Service
 from fairway_constructs.vault import key_vault
@@ -159,7 +159,7 @@ class BatchAccount(IBatchAccount):
             public_network_access_enabled=profile is not None,
             network_profile=profile,
             **_storage(auto_storage),
-            lifecycle=kept(self),
+            lifecycle=lifecycle_of(self),
             depends_on=user_subscription.ready if user_subscription else (),
         )
         self.id = self.account.id

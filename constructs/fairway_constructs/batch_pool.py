@@ -10,7 +10,7 @@ from fairway_constructs.azurerm import batch_pool as batch
 from fairway_constructs.cdk import Lifecycle
 from fairway_constructs.cloud_init import node_cloud_init
 from fairway_constructs.cloud_init.start_task import start_task_command
-from fairway_constructs.nodes import refused_as
+from fairway_constructs.nodes import reword_errors
 from fairway_constructs.targets import TakesJobs, job_facts
 from fairway_constructs.terraform_data import TerraformData, literal
 from fairway_core.autoscale import PoolShape, iso_duration, scale_formula
@@ -112,7 +112,7 @@ class BatchPool(TakesJobs):
         shape = PoolShape(
             minimum=minimum, maximum=maximum, spot=spot, mpi=mpi, task_slots=task_slots
         )
-        with refused_as(f"pool `{name}`"):
+        with reword_errors(f"pool `{name}`"):
             self._nodes = NodeRange(min=minimum, max=maximum)
             check_pool_nodes(shape, account.mode)
             check_slots(shape, size)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from fairway_constructs.arguments import checked
 from fairway_constructs.azurerm import provider
 from fairway_constructs.cdk import Signature, Stack, Validation, refuse, surroundings
-from fairway_constructs.scope import place_in_group, place_of, put
+from fairway_constructs.scope import place_in_group, placement_of, set_placement
 from fairway_core.catalog.limits import require_region
 from fairway_core.checks.check import Asked
 from fairway_core.checks.running import require_known
@@ -114,11 +114,11 @@ class EnvironmentStack(Stack):
     @property
     def place(self) -> Placement:
         """The stack's resource group and region, with names and tags."""
-        return place_of(self)
+        return placement_of(self)
 
     @place.setter
     def place(self, place: Placement) -> None:
-        put(self, place)
+        set_placement(self, place)
 
 
 def _naming(given: Naming | Callable[[NameParts], str] | str | None) -> Naming:

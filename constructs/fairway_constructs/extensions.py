@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from fairway_constructs.azurerm.virtual_machine_extension import VirtualMachineExtension
 from fairway_constructs.cloud_init import HEALTH_PORT
 from fairway_constructs.cloud_init.people import accounts_extension
-from fairway_constructs.scope import place_of
+from fairway_constructs.scope import placement_of
 
 if TYPE_CHECKING:
     from fairway_constructs.cdk import Construct
@@ -24,11 +24,11 @@ _EVERY_SECONDS = 60
 _PROBES = 3
 
 
-def on_machine(
+def add_to_vm(
     scope: Construct, name: str, extension: dict[str, Any], *, virtual_machine_id: str
 ) -> VirtualMachineExtension:
     """Adds the extension to one VM."""
-    tags = place_of(scope).tags
+    tags = placement_of(scope).tags
     return VirtualMachineExtension(
         scope, name, virtual_machine_id=virtual_machine_id, tags=tags, **extension
     )
@@ -82,8 +82,8 @@ def equip(
     agent_identity_id: str | None = None,
 ) -> None:
     """Adds the users' accounts, and the Azure Monitor agent with this identity, to one VM."""
-    on_it = partial(on_machine, scope, virtual_machine_id=virtual_machine_id)
+    on_it = partial(add_to_vm, scope, virtual_machine_id=virtual_machine_id)
     if accounts is not None:
         on_it(f"{name}-people", accounts_extension(accounts))
     if agent_identity_id:
-        on_it(f"{name}-agent", monitoring_agent(agent_identity_id, place_of(scope).proxy))
+        on_it(f"{name}-agent", monitoring_agent(agent_identity_id, placement_of(scope).proxy))

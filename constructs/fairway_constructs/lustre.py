@@ -11,7 +11,7 @@ from fairway_constructs.cdk import Timeouts
 from fairway_constructs.cloud_init.mounts import Mount
 from fairway_constructs.file_system import FileSystem
 from fairway_constructs.identity import give_role
-from fairway_constructs.protection import delete_lock, kept
+from fairway_constructs.protection import delete_lock, lifecycle_of
 from fairway_constructs.service import Diagnostics, Service
 from fairway_constructs.storage import private_container
 from fairway_core.environment import Lustre as LustreSpec
@@ -111,7 +111,7 @@ class Lustre(FileSystem, Service):
             ),
             hsm_setting=hsm,
             timeouts=_LONG,
-            lifecycle=kept(self),
+            lifecycle=lifecycle_of(self),
             depends_on=ready,
         )
         self.id = self.file_system.id

@@ -14,7 +14,7 @@ from fairway_constructs.azurerm.monitor_data_collection_rule_association import 
     MonitorDataCollectionRuleAssociation,
 )
 from fairway_constructs.cdk import Component
-from fairway_constructs.scope import place_of
+from fairway_constructs.scope import placement_of
 from fairway_core.resource_ids import parts_of
 
 if TYPE_CHECKING:
@@ -173,7 +173,7 @@ class Monitoring(IMonitoring):
 
     def watch(self, scope: Construct, name: str, *, resource_id: str) -> None:
         """Configures what the agent on a VM, or on all VMs of a scale set, sends and where."""
-        place = place_of(scope)
+        place = placement_of(scope)
         MonitorDataCollectionRuleAssociation(
             scope,
             f"{name}-is-watched",
@@ -185,7 +185,7 @@ class Monitoring(IMonitoring):
     def watch_kubernetes(self, scope: Construct, *, cluster_id: str) -> None:
         """Configures what the agent on a cluster's nodes, which its `oms_agent` installs, sends and
         where."""
-        place = place_of(scope)
+        place = placement_of(scope)
         rule = dcr.MonitorDataCollectionRule(
             scope,
             "kubernetes-sends",

@@ -9,7 +9,7 @@ from fairway_constructs.azurerm.netapp_pool import NetappPool
 from fairway_constructs.azurerm.netapp_volume import ExportPolicyRule, NetappVolume
 from fairway_constructs.cloud_init.mounts import nfs_mount
 from fairway_constructs.file_system import FileSystem
-from fairway_constructs.protection import delete_lock, kept
+from fairway_constructs.protection import delete_lock, lifecycle_of
 from fairway_constructs.scope import once
 from fairway_constructs.service import Diagnostics, Service
 from fairway_core.environment import NetApp as NetAppSpec
@@ -126,7 +126,7 @@ class NetApp(FileSystem, Service):
                     root_access_enabled=True,
                 )
             ],
-            lifecycle=kept(self),
+            lifecycle=lifecycle_of(self),
         )
 
     @staticmethod

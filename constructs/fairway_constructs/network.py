@@ -38,8 +38,8 @@ from fairway_core.environment.addresses import (
     SUBNETS,
     SubnetRole,
     check_space,
-    require_apart,
     require_nat,
+    require_no_overlap,
     require_outside,
     require_private,
     subnet_plan,
@@ -288,7 +288,7 @@ class Network(INetwork):
         space = self.space = check_space(IPv4Network(address_space))
         if pods:
             hint = "use a range outside of it, for example 10.244.0.0/16"
-            require_apart(pods, space, "the network's", path=("pods",), hint=hint)
+            require_no_overlap(pods, space, "the network's", path=("pods",), hint=hint)
         ranges = [IPv4Network(each) for each in allowed]
         require_private(space, ranges)
         surroundings(self).addresses.opened |= {

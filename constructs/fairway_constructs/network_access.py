@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 from fairway_constructs.arguments import checked
 from fairway_constructs.cdk import surroundings
 from fairway_core.documents import FieldError
-from fairway_core.public_ranges import seen_outside
+from fairway_core.public_ranges import internet_ranges
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -90,7 +90,7 @@ def public_ranges(ranges: Sequence[IPv4Network | str], egress_address: str = "")
     ['203.0.113.7/32', '198.51.100.4/32']
     """
     egress = [f"{egress_address}/32"] if egress_address else []
-    return [str(network) for network in seen_outside(ranges)] + egress
+    return [str(network) for network in internet_ranges(ranges)] + egress
 
 
 def public_addresses(ranges: Sequence[IPv4Network | str]) -> list[str]:
@@ -100,7 +100,7 @@ def public_addresses(ranges: Sequence[IPv4Network | str]) -> list[str]:
     ['203.0.113.6', '203.0.113.7', '198.51.100.0/24']
     """
     rules: list[str] = []
-    for network in seen_outside(ranges):
+    for network in internet_ranges(ranges):
         small = network.prefixlen > _SMALLEST_RANGE
         rules += [str(address) for address in network] if small else [str(network)]
     return rules

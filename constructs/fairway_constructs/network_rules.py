@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from fairway_agent.quick import dataclass
 from fairway_constructs import network_access
 from fairway_constructs.azurerm.network_security_group import SecurityRule
-from fairway_core.public_ranges import apart
+from fairway_core.public_ranges import drop_nested
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -150,7 +150,7 @@ def allow(
     source inside another is left out.
     """
     if not isinstance(sources, str):
-        sources = apart([IPv4Network(each) for each in sources])
+        sources = drop_nested([IPv4Network(each) for each in sources])
     return partial(
         SecurityRule,
         name=f"Allow{name}",

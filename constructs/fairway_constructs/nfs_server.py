@@ -15,8 +15,8 @@ from fairway_constructs.cloud_init.mounts import nfs_mount
 from fairway_constructs.extensions import equip
 from fairway_constructs.file_system import FileSystem
 from fairway_constructs.identity import Identity as ManagedIdentity
-from fairway_constructs.protection import delete_lock, kept
-from fairway_constructs.scope import id_in_group, once, place_of
+from fairway_constructs.protection import delete_lock, lifecycle_of
+from fairway_constructs.scope import id_in_group, once, placement_of
 from fairway_constructs.server_vm import attach, private_interface, server_vm
 from fairway_constructs.service import Diagnostics, Service
 from fairway_core.catalog import vm_size
@@ -57,7 +57,7 @@ def _back_up(
     the only one that supports Premium SSD v2 and Ultra disks. In a stack with `protect` neither
     Terraform nor Azure deletes the backups.
     """
-    place = place_of(scope)
+    place = placement_of(scope)
     vault = _vault(scope)
     policy = BackupPolicyVm(
         scope,
@@ -80,7 +80,7 @@ def _back_up(
         # Terraform would then give up the backups of the old one.
         source_vm_id=id_in_group(scope, "Microsoft.Compute/virtualMachines", machine_name),
         backup_policy_id=policy.id,
-        lifecycle=kept(scope),
+        lifecycle=lifecycle_of(scope),
         depends_on=depends_on,
     )
 
@@ -88,7 +88,7 @@ def _back_up(
 def _vault(scope: Construct) -> RecoveryServicesVault:
     """Returns the vault, created for the first VM that needs it."""
 
-    place = place_of(scope)
+    place = placement_of(scope)
 
     def make(stack: Construct, id: str) -> RecoveryServicesVault:
         vault = RecoveryServicesVault(
@@ -100,7 +100,7 @@ def _vault(scope: Construct) -> RecoveryServicesVault:
             storage_mode_type="ZoneRedundant" if place.zone else "LocallyRedundant",
             # VMs are backed up by the platform, and none of our clients calls the vault.
             public_network_access_enabled=False,
-            lifecycle=kept(stack),
+            lifecycle=lifecycle_of(stack),
         )
         delete_lock(stack, id=id, on=vault)
         return vault
@@ -234,7 +234,7 @@ class NfsServer(FileSystem, Service):
             disk_encryption_set_id=encryption_id,
             network_access_policy="DenyAll",
             public_network_access_enabled=False,
-            lifecycle=kept(self),
+            lifecycle=lifecycle_of(self),
         )
 
 
@@ -242,7 +242,7 @@ def _encryption(scope: Construct, name: str, key: CustomerManagedKey | None) -> 
     """Returns the id of the set that encrypts disks with the key, and follows its rotation."""
     if key is None:
         return None
-    place = place_of(scope)
+    place = placement_of(scope)
     return DiskEncryptionSet(
         scope,
         f"nfs-{name}-encryption",
@@ -251,6 +251,6 @@ def _encryption(scope: Construct, name: str, key: CustomerManagedKey | None) -> 
         key_vault_key_id=key.url,
         auto_key_rotation_enabled=True,
         identity=Identity(type="UserAssigned", identity_ids=[key.identity_id]),
-        lifecycle=kept(scope),
+        lifecycle=lifecycle_of(scope),
         depends_on=key.ready,
     ).id

@@ -21,7 +21,7 @@ from fairway_constructs.cloud_init import (
     shared_folder,
     shared_mount,
 )
-from fairway_constructs.scope import place_of
+from fairway_constructs.scope import placement_of
 from fairway_core.documents import FieldError
 from fairway_core.environment import node_rules
 from fairway_core.environment.values import as_field_error
@@ -183,7 +183,7 @@ def login_arguments(scope: Construct, blocks: ModuleType) -> dict[str, Any]:
     `blocks` is the module of the resource: each has its own classes for the same blocks. Raises
     UserError without a key: Azure creates no such machine.
     """
-    keys = place_of(scope).ssh_keys
+    keys = placement_of(scope).ssh_keys
     if not keys:
         raise UserError.of(
             "no-ssh-key",
@@ -258,7 +258,7 @@ _ARGUMENTS = {
 
 
 @contextmanager
-def refused_as(what: str) -> Iterator[None]:
+def reword_errors(what: str) -> Iterator[None]:
     """Rewords errors about fields of an environment file in terms of a construct's arguments."""
     try:
         yield
@@ -282,12 +282,12 @@ def keeps_disk(spec: NodeSpec, *, single: bool = False) -> bool:
 
 def check_image(name: str, spec: NodeSpec) -> None:
     """Raises UserError if the devices of such nodes would not work."""
-    with refused_as(f"cluster `{name}`"):
+    with reword_errors(f"cluster `{name}`"):
         node_rules.check_image(spec.size, spec.image, own=spec.image_id is not None)
 
 
 def _os_disk(blocks: ModuleType, name: str, spec: NodeSpec, *, local: bool | None) -> Any:
-    with refused_as(f"cluster `{name}`"):
+    with reword_errors(f"cluster `{name}`"):
         node_rules.check_os_disk(
             spec.size,
             spec.image,

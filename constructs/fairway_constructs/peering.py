@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from fairway_constructs.azurerm.provider import AzurermProvider
 from fairway_constructs.azurerm.virtual_network_peering import VirtualNetworkPeering
 from fairway_constructs.cdk import Component, surroundings
-from fairway_constructs.scope import place_of
+from fairway_constructs.scope import placement_of
 from fairway_core.resource_ids import parts_of
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class Peering(Component):
 def _other_half(
     scope: Component, name: str, virtual_network: VirtualNetwork, remote_id: str, gateway: bool
 ) -> VirtualNetworkPeering:
-    place = place_of(scope)
+    place = placement_of(scope)
     other = parts_of("virtual network", remote_id)
     # Aliases are unique in the entire stack, as addresses are.
     alias = name if scope.short_addresses else "-".join(surroundings(scope).path)

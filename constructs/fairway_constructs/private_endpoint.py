@@ -14,7 +14,7 @@ from fairway_constructs.azurerm.private_endpoint import (
     PrivateServiceConnection,
 )
 from fairway_constructs.cdk import Component, Lifecycle
-from fairway_constructs.scope import place_of
+from fairway_constructs.scope import placement_of
 from fairway_core.catalog.terraform_types import private_link
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class PrivateEndpoints(Component):
         self, scope: Construct, name: str, *, service: str, resource_id: str
     ) -> PrivateEndpoint:
         """Creates an endpoint to a resource; `service` is a row of private_links.toml ("blob")."""
-        place = place_of(scope)
+        place = placement_of(scope)
         link = private_link(service)
         zone = self._zone_id(link.zone)
         return PrivateEndpoint(

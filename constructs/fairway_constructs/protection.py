@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from fairway_constructs.arguments import checked
 from fairway_constructs.azurerm.management_lock import ManagementLock
 from fairway_constructs.cdk import Lifecycle, Resource, surroundings
-from fairway_constructs.scope import place_of
+from fairway_constructs.scope import placement_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -19,10 +19,10 @@ _INSIDE = ("scope", "storage_account_id", "target_resource_id", "recovery_vault_
 
 
 @checked
-def kept(scope: Construct) -> Lifecycle | None:
+def lifecycle_of(scope: Construct) -> Lifecycle | None:
     """Returns the lifecycle of a resource that holds data: if that is protected, Terraform refuses
     to destroy it."""
-    return Lifecycle(prevent_destroy=True) if place_of(scope).protect else None
+    return Lifecycle(prevent_destroy=True) if placement_of(scope).protect else None
 
 
 @checked
@@ -31,7 +31,7 @@ def delete_lock(scope: Construct, *, id: str, on: Resource, lock: bool | None = 
 
     It is created if data is protected, unless `lock` says otherwise.
     """
-    place = place_of(scope)
+    place = placement_of(scope)
     if not (place.protect if lock is None else lock):
         return
     made = _Lock(

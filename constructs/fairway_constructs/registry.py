@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from fairway_constructs.azurerm import container_registry as acr
 from fairway_constructs.network_access import public_ranges
-from fairway_constructs.protection import delete_lock, kept
+from fairway_constructs.protection import delete_lock, lifecycle_of
 from fairway_constructs.scope import unique_name
 from fairway_constructs.service import Service
 from fairway_core.resource_ids import parts_of
@@ -79,7 +79,7 @@ class Registry(IRegistry):
             network_rule_set=[rules] if premium and ranges else None,
             retention_policy_in_days=retention_days or (_KEPT_DAYS if premium else None),
             zone_redundancy_enabled=True if premium and place.zone else None,
-            lifecycle=kept(self),
+            lifecycle=lifecycle_of(self),
         )
         self.id = self.registry.id
         self.login_server = self.registry.login_server

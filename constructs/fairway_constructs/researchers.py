@@ -9,7 +9,7 @@ from fairway_constructs.azurerm.virtual_machine_run_command import Source, Virtu
 from fairway_constructs.cdk import Lifecycle
 from fairway_constructs.cloud_init import terraform_text
 from fairway_constructs.identity import Identity
-from fairway_constructs.scope import client_config, place_of
+from fairway_constructs.scope import client_config, placement_of
 from fairway_core.environment.access import data_roles, researchers_of
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def serve_page(
 
     Source: Azure documentation, "Run scripts in your Linux VM by using managed Run Commands".
     """
-    place = place_of(scope)
+    place = placement_of(scope)
     return VirtualMachineRunCommand(
         scope,
         "page",

@@ -11,7 +11,7 @@ from fairway_constructs.azurerm.data_resource_group import DataResourceGroup
 from fairway_constructs.azurerm.resource_group import ResourceGroup
 from fairway_constructs.cdk import Aspect, Aspects, Component, Output, Resource, surroundings
 from fairway_constructs.placement import Placement
-from fairway_core.environment.tags import as_azure_takes_them, none_of_ours
+from fairway_core.environment.tags import require_own_tags, require_valid_tags
 from fairway_core.findings import UserError
 from fairway_core.naming import Naming, unique_suffix
 from fairway_core.resource_ids import parts_of
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-def place_of(scope: Construct) -> Placement:
+def placement_of(scope: Construct) -> Placement:
     """Returns the placement of the nearest enclosing scope with one, such as an `EnvironmentStack`.
 
     Raises UserError if there is none.
@@ -38,7 +38,7 @@ def place_of(scope: Construct) -> Placement:
     return surroundings(scope).placed[1]
 
 
-def put(scope: Construct, place: Placement) -> None:
+def set_placement(scope: Construct, place: Placement) -> None:
     """Sets the placement of the constructs that are created in `scope` from now on."""
     vars(scope)["_place"] = place
 
@@ -82,7 +82,7 @@ def place_in_group(
     if naming is None:
         naming = Naming()
         with suppress(UserError):
-            naming = place_of(scope).naming
+            naming = placement_of(scope).naming
     tags = {**(tags or {}), "environment": environment, "managed-by": "fairway"}
     group: _ExistingGroup | ResourceGroup
     if existing:
@@ -103,7 +103,7 @@ def place_in_group(
         protect=protect,
         naming=naming,
     )
-    put(scope, place)
+    set_placement(scope, place)
     return place
 
 
@@ -160,13 +160,13 @@ def id_in_group(scope: Construct, type: str, name: str) -> str:
     """Returns the id of the resource with that type and name in the group of `scope`: it is known
     before the resource is created, and while it is being replaced.
     """
-    group = f"{subscription_of(scope)}/resourceGroups/{place_of(scope).resource_group}"
+    group = f"{subscription_of(scope)}/resourceGroups/{placement_of(scope).resource_group}"
     return f"{group}/providers/{type}/{name}"
 
 
 def unique_name(scope: Construct, kind: str, *parts: str) -> str:
     """Returns a name of that kind with these parts, completed from the subscription's id."""
-    place = place_of(scope)
+    place = placement_of(scope)
     suffix = unique_suffix(client_config(scope).subscription_id, place.environment)
     return place.name(kind, *parts, suffix=suffix)
 
@@ -189,7 +189,7 @@ class Tags:
     def add(self, name: str, value: str) -> None:
         """Adds a tag, also to resources created later; it replaces an existing tag of that name,
         but none that Fairway sets."""
-        as_azure_takes_them(none_of_ours({name: value}))
+        require_valid_tags(require_own_tags({name: value}))
         Aspects.of(self._scope).add(_Tag(name, value))
 
 

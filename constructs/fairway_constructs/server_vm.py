@@ -12,7 +12,7 @@ from fairway_constructs.azurerm.virtual_machine_data_disk_attachment import (
 from fairway_constructs.cloud_init import custom_data
 from fairway_constructs.extensions import equip
 from fairway_constructs.nodes import login_arguments
-from fairway_constructs.scope import place_of
+from fairway_constructs.scope import placement_of
 from fairway_core.catalog.images import SERVER_IMAGE, image
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def private_interface(
 
     `name` is the machine's name after the environment's.
     """
-    place = place_of(scope)
+    place = placement_of(scope)
     return NetworkInterface(
         scope,
         id,
@@ -70,7 +70,7 @@ def server_vm(
     serves. With `ultra_disks` those can be attached to it. `accounts` are the users' own; Azure
     Monitor's agent signs in with the identity `agent_identity_id`, if that is given.
     """
-    place = place_of(scope)
+    place = placement_of(scope)
     system = image(SERVER_IMAGE)
     common = place.common_of(role, serves)
     common["tags"] = {**(common["tags"] or {}), **(more_tags or {})}

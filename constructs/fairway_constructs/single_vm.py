@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from fairway_constructs.azurerm import linux_virtual_machine as vm
 from fairway_constructs.azurerm.role_assignment import RoleAssignment
 from fairway_constructs.cloud_init import custom_data
-from fairway_constructs.extensions import LOGIN, equip, on_machine
+from fairway_constructs.extensions import LOGIN, add_to_vm, equip
 from fairway_constructs.nodes import NodeSpec, check_image, cloud_init_of, node_arguments
 from fairway_constructs.server_vm import private_interface
 from fairway_constructs.targets import TakesJobs, node_facts
@@ -38,7 +38,7 @@ def let_sign_in(
 
     `people` are object ids, each with whether the user may use sudo.
     """
-    on_machine(scope, f"{name}-entra-login", LOGIN, virtual_machine_id=virtual_machine_id)
+    add_to_vm(scope, f"{name}-entra-login", LOGIN, virtual_machine_id=virtual_machine_id)
     for person, is_admin in people.items():
         kind = "Administrator" if is_admin else "User"
         RoleAssignment(

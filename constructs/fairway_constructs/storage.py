@@ -10,7 +10,7 @@ from fairway_constructs.azurerm import storage_management_policy as policies
 from fairway_constructs.azurerm.data_storage_container import DataStorageContainer
 from fairway_constructs.azurerm.storage_container import StorageContainer
 from fairway_constructs.network_access import public_addresses
-from fairway_constructs.protection import delete_lock, kept
+from fairway_constructs.protection import delete_lock, lifecycle_of
 from fairway_constructs.scope import unique_name
 from fairway_constructs.service import Diagnostics, Service
 from fairway_core.catalog.tables import look_up
@@ -178,11 +178,11 @@ class Storage(IStorage):
             **sign_in(account_keys=account_keys),
             local_user_enabled=False,
             https_traffic_only_enabled=True,
-            **reached_from(subnet_ids, public_addresses(allowed), public=public),
+            **access_arguments(subnet_ids, public_addresses(allowed), public=public),
             infrastructure_encryption_enabled=True,
             **encrypted_by(customer_managed_key),
             blob_properties=_RECOVERABLE,
-            lifecycle=kept(self),
+            lifecycle=lifecycle_of(self),
         )
         self.id = account_id = self.account.id
         self.account_url = self.account.primary_blob_endpoint
@@ -230,7 +230,7 @@ def private_container(scope: Construct, id: str, name: str, account_id: str) -> 
         name=name,
         storage_account_id=account_id,
         container_access_type="private",
-        lifecycle=kept(scope),
+        lifecycle=lifecycle_of(scope),
     )
 
 
@@ -250,7 +250,7 @@ def sign_in(*, account_keys: bool) -> dict[str, Any]:
     }
 
 
-def reached_from(
+def access_arguments(
     subnet_ids: Sequence[str], addresses: Sequence[str] = (), *, public: bool = False
 ) -> dict[str, Any]:
     """Returns the arguments for access to an account, except by its private endpoints."""

@@ -9,8 +9,8 @@ from fairway_constructs.arguments import checked
 from fairway_constructs.azurerm.key_vault import KeyVault, NetworkAcls
 from fairway_constructs.identity import Identity
 from fairway_constructs.network_access import public_ranges
-from fairway_constructs.protection import delete_lock, kept
-from fairway_constructs.scope import client_config, place_of, unique_name
+from fairway_constructs.protection import delete_lock, lifecycle_of
+from fairway_constructs.scope import client_config, placement_of, unique_name
 from fairway_constructs.service import Service
 from fairway_constructs.terraform_data import deploy_template
 from fairway_core.resource_ids import parts_of
@@ -41,7 +41,7 @@ def key_vault(
     own services if `bypass` says so. With `for_machines` these copy its secrets to VMs that they
     create, which requires public access.
     """
-    place = place_of(scope)
+    place = placement_of(scope)
     return KeyVault(
         scope,
         id,
@@ -58,7 +58,7 @@ def key_vault(
         network_acls=NetworkAcls(
             default_action="Deny", bypass=bypass, ip_rules=list(ranges) or None
         ),
-        lifecycle=kept(scope),
+        lifecycle=lifecycle_of(scope),
     )
 
 

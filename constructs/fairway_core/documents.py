@@ -31,7 +31,7 @@ from fairway_agent.quick import dataclass
 from fairway_core.findings import Finding, Location, UserError
 from fairway_core.light_fields import FieldError as FieldError
 from fairway_core.light_fields import matching as matching
-from fairway_core.light_fields import spelled as spelled
+from fairway_core.light_fields import matching_in_schema as matching_in_schema
 from fairway_core.yaml_text import DEEP, FLATTER, DataPath, YamlText, nearest_mark, parse_yaml
 
 if TYPE_CHECKING:
@@ -49,18 +49,18 @@ _LARGEST_FILE = 2**20  # the parser takes some seconds for this size
 _MOST_OF_A_RANGE = 10**6  # numbers: more than any field takes
 
 
-def plain(value: Any) -> Any:
+def to_document(value: Any) -> Any:
     """Converts a program's arguments to the values of a document: NumPy's numbers and arrays,
     ranges and paths become numbers, lists and text.
 
-    >>> plain({"x": range(3), "y": (Path("a"), 0.5)})
+    >>> to_document({"x": range(3), "y": (Path("a"), 0.5)})
     {'x': [0, 1, 2], 'y': ['a', 0.5]}
     """
     match value:
         case Mapping():
-            return {name: plain(each) for name, each in value.items()}
+            return {name: to_document(each) for name, each in value.items()}
         case list() | tuple():
-            return [plain(each) for each in value]
+            return [to_document(each) for each in value]
         case range():
             return list(value[:_MOST_OF_A_RANGE])
         case os.PathLike():
@@ -81,7 +81,7 @@ class _MadeInPython(_Metaclass):
             # A key that is a Python keyword, such as `finally`, is written `finally_` in Python.
             known = {name: each.alias or name for name, each in cls.__pydantic_fields__.items()}
             try:
-                fields = {known.get(name, name): plain(each) for name, each in fields.items()}
+                fields = {known.get(name, name): to_document(each) for name, each in fields.items()}
                 return super().__call__(*args, **fields)
             except RecursionError:  # a value may contain itself
                 raise UserError.of("bad-value", f"`{cls.__name__}`: {DEEP}", FLATTER) from None
@@ -231,10 +231,10 @@ def rule(check: Callable[[Any], None]) -> Any:
     return model_validator(mode="after")(check_all)
 
 
-def written_as(pattern: str) -> WithJsonSchema:
+def schema_pattern(pattern: str) -> WithJsonSchema:
     """Returns a pattern for editors' schemas; a validator checks the text.
 
-    >>> written_as("[a-z]+").json_schema
+    >>> schema_pattern("[a-z]+").json_schema
     {'type': 'string', 'pattern': '^(?:[a-z]+)$'}
     """
     return WithJsonSchema({"type": "string", "pattern": f"^(?:{pattern})$"})

@@ -19,7 +19,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticKnownError, core_schema
 
-from fairway_core.documents import BY_HAND, FieldError, written_as
+from fairway_core.documents import BY_HAND, FieldError, schema_pattern
 from fairway_core.light_fields import LONGEST, SPAN_PATTERN, UNITS, seconds_of
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ Days = Annotated[int, BeforeValidator(_days), WithJsonSchema(_DAYS)]
 """A duration in whole days in a document, in days after validation."""
 
 
-def between(least: int, most: int, what: str) -> AfterValidator:
+def days_between(least: int, most: int, what: str) -> AfterValidator:
     """Returns a validator for days within Azure's range for `what`, such as "logs can be kept"."""
 
     def check(days: int) -> int:
@@ -152,7 +152,7 @@ def _email(address: str) -> str:
     return address
 
 
-def each_once(
+def require_unique(
     items: Sequence[Any],
     message: str = "`{}` is named twice",
     path: tuple[str | int, ...] = (),
@@ -168,11 +168,11 @@ def each_once(
         seen.add(fold(item))
 
 
-Email = Annotated[str, AfterValidator(_email), written_as(_EMAIL)]
+Email = Annotated[str, AfterValidator(_email), schema_pattern(_EMAIL)]
 
 
 def _differing(addresses: Any) -> Any:
-    each_once(addresses, fold=str.lower)
+    require_unique(addresses, fold=str.lower)
     return addresses
 
 

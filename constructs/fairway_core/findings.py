@@ -161,9 +161,9 @@ def format_finding(finding: Finding) -> str:
 
 
 def _tells_secret(text: str) -> bool:
-    from fairway_core.secret_values import secrets_in, tells_secret  # rarely needed
+    from fairway_core.secret_values import contains_secret, secrets_in  # rarely needed
 
-    return tells_secret(text) or bool(secrets_in(text, tokens=True))
+    return contains_secret(text) or bool(secrets_in(text, tokens=True))
 
 
 def _harmless(quoted: re.Match[str]) -> str:

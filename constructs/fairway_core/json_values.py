@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 _MOST = 10**9
 
 
-def at(value: Any, steps: Sequence[str]) -> Any:
+def value_at(value: Any, steps: Sequence[str]) -> Any:
     """Returns the value at a path, through first blocks; True if a mask covers all of it."""
     for step in steps:
-        value = first(value).get(step) if value is not True else True
+        value = first_block(value).get(step) if value is not True else True
     return value
 
 
-def first(value: Any) -> Mapping[str, Any]:
+def first_block(value: Any) -> Mapping[str, Any]:
     """Returns a block: the value itself, or the first of a list; empty if it is neither."""
     one = value[0] if isinstance(value, list) and value else value
     return one if isinstance(one, dict) else {}
@@ -29,7 +29,7 @@ def first(value: Any) -> Mapping[str, Any]:
 
 def blocks(value: Any) -> list[Mapping[str, Any]]:
     """Returns all blocks of a list; Terraform's JSON may have a single block as an object."""
-    return [each for each in listed(value) or [value] if isinstance(each, dict)]
+    return [each for each in as_list(value) or [value] if isinstance(each, dict)]
 
 
 def number(value: Any) -> float:
@@ -37,7 +37,7 @@ def number(value: Any) -> float:
     return max(-_MOST, min(value, _MOST)) if isinstance(value, int | float) else 0
 
 
-def listed(value: Any) -> list[Any]:
+def as_list(value: Any) -> list[Any]:
     """Returns a list unchanged, or an empty one for anything else: hidden or unknown."""
     return value if isinstance(value, list) else []
 
@@ -51,10 +51,10 @@ def leaves(value: Any) -> Iterator[Any]:
         yield value
 
 
-def as_read(text: str) -> Any:
+def parse_embedded(text: str) -> Any:
     """Parses text that is a JSON object or list, since Azure rewrites its spaces.
 
-    >>> as_read('{"a": 1}') == as_read('{"a":1}')
+    >>> parse_embedded('{"a": 1}') == parse_embedded('{"a":1}')
     True
     """
     if text[:1] not in ("{", "["):
@@ -79,7 +79,7 @@ class KeyTwice(Exception):
     """A key appears twice in one object; readers disagree on which value counts."""
 
 
-def parsed(content: bytes) -> Any:
+def parse_json(content: bytes) -> Any:
     """Parses JSON; returns NO_JSON if it is invalid. Raises KeyTwice.
 
     `NaN`, which Python's parser accepts, and numbers beyond a float's range are invalid here.

@@ -69,7 +69,7 @@ def matching(pattern: str, message: str, hint: str) -> Check:
     return Check(check)
 
 
-def spelled(pattern: str, message: str, hint: str) -> Check:
+def matching_in_schema(pattern: str, message: str, hint: str) -> Check:
     """Returns a check like that of `matching`, whose pattern editors' schemas have too: it must be
     one of JavaScript's as well."""
     return Check(matching(pattern, message, hint).func, pattern)

@@ -20,21 +20,21 @@ def is_private(network: IPv4Network) -> bool:
     return any(map(network.subnet_of, _PRIVATE))
 
 
-def seen_outside(ranges: Sequence[IPv4Network | str]) -> list[IPv4Network]:
+def internet_ranges(ranges: Sequence[IPv4Network | str]) -> list[IPv4Network]:
     """Returns the ranges that are visible on the internet, none inside another. Raises ValueError
     for invalid text.
 
-    >>> seen_outside([IPv4Network("203.0.113.7/32"), IPv4Network("10.0.0.0/8")])
+    >>> internet_ranges([IPv4Network("203.0.113.7/32"), IPv4Network("10.0.0.0/8")])
     [IPv4Network('203.0.113.7/32')]
     """
     networks = [IPv4Network(each) for each in ranges]
-    return apart([each for each in networks if not any(map(each.overlaps, _PRIVATE))])
+    return drop_nested([each for each in networks if not any(map(each.overlaps, _PRIVATE))])
 
 
-def apart(ranges: Sequence[IPv4Network]) -> list[IPv4Network]:
+def drop_nested(ranges: Sequence[IPv4Network]) -> list[IPv4Network]:
     """Returns the ranges without those inside another: Azure takes no rule that overlaps itself.
 
-    >>> apart([IPv4Network("10.0.1.0/24"), IPv4Network("10.0.0.0/16"), IPv4Network("10.1.0.0/16")])
+    >>> drop_nested([*map(IPv4Network, ("10.0.1.0/24", "10.0.0.0/16", "10.1.0.0/16"))])
     [IPv4Network('10.0.0.0/16'), IPv4Network('10.1.0.0/16')]
     """
     once = list(dict.fromkeys(ranges))

@@ -106,20 +106,20 @@ def secret_reference(text: str) -> str | None:
 
 
 @lru_cache(1 << 16)
-def tells_secret(text: str) -> bool:
+def contains_secret(text: str) -> bool:
     """Returns True if the text contains a key, a token, a password or a signature.
 
-    >>> tells_secret("mysql --password hunter2"), tells_secret("--password $PASSWORD")
+    >>> contains_secret("mysql --password hunter2"), contains_secret("--password $PASSWORD")
     (True, False)
     """
-    from fairway_core.json_values import as_read  # most jobs do not need it
+    from fairway_core.json_values import parse_embedded  # most jobs do not need it
 
     # Most texts are names, sizes and ids of resources, without secrets.
     if len(text) < _SHORTEST:
         return False
     if "=" in text or ":" in text or "--" in text:
         given = any(map(_is_given, _GIVEN.finditer(text)))
-        if given or _TOLD.search(text) or _is_named(as_read(text)):
+        if given or _TOLD.search(text) or _is_named(parse_embedded(text)):
             return True
     elif text[0] == "/":
         return False

@@ -51,7 +51,7 @@ def log_in(runtime: str, program: str, image: str, folder: str) -> dict[str, str
         return {}
     own = bearer(_MANAGEMENT)["Authorization"].partition(" ")[2]
     try:
-        token = exchanged(f"https://{server}", server, own)
+        token = exchange_token(f"https://{server}", server, own)
     except Failure as error:
         raise Fault("no-access", f"{server} does not let this node in: {error}", _ROLE) from None
     if runtime in ("apptainer", "singularity"):
@@ -72,7 +72,7 @@ def log_in(runtime: str, program: str, image: str, folder: str) -> dict[str, str
     return found
 
 
-def exchanged(address: str, server: str, token: str) -> str:
+def exchange_token(address: str, server: str, token: str) -> str:
     """Exchanges an identity's token for the registry's own. Raises Failure if it returns none."""
     form = {"grant_type": "access_token", "service": server, "access_token": token}
     body = send("POST", f"{address}/oauth2/exchange", form=form).body
@@ -148,7 +148,7 @@ def stage(entry: Staged, folder: Path) -> int:
     from concurrent.futures import ThreadPoolExecutor
 
     folder.mkdir(parents=True, exist_ok=True, mode=0o755)
-    with files.alone(folder.with_name(f".{folder.name}.lock")):
+    with files.hold_lock(folder.with_name(f".{folder.name}.lock")):
         blobs = list(_list(entry))
         if not blobs:
             message = f"there is nothing at {entry.container}:{entry.path} to be staged"
@@ -192,7 +192,7 @@ def _list(entry: Staged) -> Iterator[Blob]:
         tree = _retried(f"{what} cannot be listed", partial(_page, url, what))
         for element in tree.iter("Blob"):
             name = element.findtext("Name", "")
-            if (relative := below(name, path)) is not None:
+            if (relative := path_below(name, path)) is not None:
                 keys = ("Content-Length", "Etag", "Content-MD5")
                 size, etag, md5 = (element.findtext(f"Properties/{key}") or "" for key in keys)
                 yield Blob(name, relative, int(size or 0), etag, md5)
@@ -220,7 +220,7 @@ def _retried(message: str, act: Callable[[], T]) -> T:
     raise Fault("no-input", f"{message}: {why}", "once that is fixed: fairway retry RUN")
 
 
-def below(name: str, path: str) -> str | None:
+def path_below(name: str, path: str) -> str | None:
     """Returns a blob's path relative to the staged `path`, or None for a blob outside of it and for
     a folder marker. Raises Fault for a name that no file can have."""
     base = path.rstrip("/")

@@ -49,7 +49,7 @@ _ROOTLESS = (
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
-def own_store() -> tuple[str, ...]:
+def image_store_options() -> tuple[str, ...]:
     """Returns options that give this user's tasks an image store on the node's local disk: a home
     on NFS cannot hold layers, and a login session's runtime directory disappears with the session.
     Raises Fault if the folder belongs to another user."""
@@ -61,7 +61,7 @@ def own_store() -> tuple[str, ...]:
             raise Fault("no-containers", message, "ask an administrator to remove it", 4)
     state, boot = place / "run", _BOOT.read_text(encoding="ascii")
     os.environ["XDG_RUNTIME_DIR"] = str(state)
-    with files.alone(place / "lock"):
+    with files.hold_lock(place / "lock"):
         mark = state / "boot"
         if not mark.exists() or mark.read_text(encoding="ascii") != boot:
             # Containers from before a reboot would count as running.
@@ -167,7 +167,7 @@ def entry(run: Path) -> list[str]:
     return [*processes.program("fairway_agent.container", waits=True), str(run)]
 
 
-def words_of(
+def command_line(
     runtime: Runtime,
     container: Container,
     command: Sequence[str],
@@ -254,7 +254,7 @@ def _run(run: Path, command: Sequence[str]) -> int:
     if runtime is None:
         raise Fault("no-containers", *missing(os.uname().nodename), 4)
     if runtime.is_rootless and target.engine != "local":
-        runtime = replace(runtime, options=own_store())
+        runtime = replace(runtime, options=image_store_options())
     environment = _environment(runtime, target)
     if not runtime.is_oci:
         require_memory(container)
@@ -276,10 +276,10 @@ def _run(run: Path, command: Sequence[str]) -> int:
         if runtime.is_oci:
             environment[_CLIENT] = name
         seen = _seen(run, target)
-        words = words_of(runtime, container, command, seen=seen, names=names, name=name)
+        words = command_line(runtime, container, command, seen=seen, names=names, name=name)
         guard = _guard([*runtime.words, "rm", "--force", name]) if runtime.is_oci else None
         # Signals are for the container; the client gets them too.
-        processes.outlive(*processes.TASK_SIGNALS)
+        processes.ignore_signals(*processes.TASK_SIGNALS)
         code = subprocess.call(words, env=environment)
         if guard is not None:
             os.close(guard)
@@ -357,7 +357,7 @@ def _kept_image(image: str) -> Iterator[Path]:
     folder = scratch.root() / "images"
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     file = folder / f"{hashlib.sha256(image.encode()).hexdigest()[:16]}.sqsh"
-    with files.alone(file.with_suffix(".lock")):
+    with files.hold_lock(file.with_suffix(".lock")):
         yield file
 
 

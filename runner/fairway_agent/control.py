@@ -224,7 +224,7 @@ def locked(folder: Path) -> Iterator[None]:
     if folder in held:
         yield
         return
-    with files.alone(folder / LOCK):
+    with files.hold_lock(folder / LOCK):
         held.add(folder)
         try:
             yield
@@ -296,7 +296,7 @@ def is_supervised(folder: Path) -> bool:
     return state_files.is_held(files.open_lock(folder / "lock"))
 
 
-def lost(folder: Path, state: RunState, reason: str) -> RunState:
+def lost_state(folder: Path, state: RunState, reason: str) -> RunState:
     """Returns the state of a run whose supervisor is gone, with its last sign of life as its end:
     a change of its state, or a sample of a node."""
     ended = 0.0

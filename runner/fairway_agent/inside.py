@@ -49,7 +49,7 @@ class Process:
         return None
 
 
-def of_task(run: str, task: str, proc: Path = Path("/proc")) -> list[Process]:
+def processes_of_task(run: str, task: str, proc: Path = Path("/proc")) -> list[Process]:
     """Returns the processes of a task on this node, the oldest first."""
     wanted = {b"FAIRWAY_RUN": run.encode(), b"FAIRWAY_TASK": task.encode()}
     found = []
@@ -169,7 +169,7 @@ def _end(message: str, code: int) -> NoReturn:
 
 def main() -> None:
     run, task, rank, *command = sys.argv[1:]
-    found = of_task(run, task)
+    found = processes_of_task(run, task)
     if not found:
         sudo = shutil.which("sudo") if os.geteuid() != 0 else None
         if sudo and subprocess.run([sudo, "-n", "true"], capture_output=True).returncode == 0:

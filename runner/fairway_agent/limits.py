@@ -37,13 +37,13 @@ class Held:
     nodes: float = 0
 
 
-def over(plan: RunPlan, now: float, started: float | None, held: Held) -> Over | None:
+def exceeded_limit(plan: RunPlan, now: float, started: float | None, held: Held) -> Over | None:
     """Returns the limit that a run has exceeded, or None; None also before it has begun."""
     if started is None:
         return None
     most, budget = plan.max_duration, plan.max_cost
     if most is not None and now >= started + most:
-        return Over("max_duration", f"it was over its max_duration of {written(most)}")
+        return Over("max_duration", f"it was over its max_duration of {format_duration(most)}")
     if budget is not None and held.seconds >= budget.node_seconds:
         return Over("max_cost", f"it was over its max_cost of {budget.text}")
     return None
@@ -61,7 +61,7 @@ def due(plan: RunPlan, now: float, started: float | None, held: Held) -> float |
     return min(found, default=None)
 
 
-def longest(plan: RunPlan, preparation: float) -> float | None:
+def scheduler_limit(plan: RunPlan, preparation: float) -> float | None:
     """Returns the time limit in seconds to set at a scheduler: enough for all that the job, which
     keeps its own time, may use. None for no limit."""
     spans = []
@@ -79,7 +79,7 @@ def nodes_of(folder: Path) -> dict[str, int]:
     return {spec.name: spec.nodes for spec in specs}
 
 
-def held(
+def node_seconds(
     folder: Path,
     nodes: Mapping[str, int],
     now: float,
@@ -102,10 +102,10 @@ def held(
     return Held(total, going)
 
 
-def written(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """Formats a duration for people.
 
-    >>> written(5400.0), written(86400.0), written(1.5)
+    >>> format_duration(5400.0), format_duration(86400.0), format_duration(1.5)
     ('90m', '1d', '1.5s')
     """
     for unit, length in (("d", 86400), ("h", 3600), ("m", 60)):
@@ -158,7 +158,7 @@ class Watch:
         return self._control.limit
 
     def held(self, now: float) -> Held:
-        return held(self.folder, self.nodes, now)
+        return node_seconds(self.folder, self.nodes, now)
 
     @property
     def _control(self) -> Control:
@@ -171,7 +171,7 @@ class Watch:
         if budget is not None:
             self.nodes = self.nodes or nodes_of(self.record or self.folder)
             use = self.held(now)
-        if (found := over(self.plan, now, self.started, use)) is not None:
+        if (found := exceeded_limit(self.plan, now, self.started, use)) is not None:
             with suppress(OSError):  # if the disk is full, each task detects it by itself
                 control.change(self.folder, self.submission, limit=found)
             self.take_back()
@@ -258,7 +258,9 @@ class IdleWatch:
 
     @property
     def reason(self) -> str:
-        return f"its GPUs were below {self.limit.below:g} % for {written(self.limit.seconds)}"
+        return (
+            f"its GPUs were below {self.limit.below:g} % for {format_duration(self.limit.seconds)}"
+        )
 
     def look(self, now: float) -> bool:
         """Returns True if the GPUs are idle; `now` is the time on the monotonic clock."""

@@ -56,12 +56,12 @@ class Allocator(Protocol):
 _FLOCK = "hhqqi0q"  # struct flock on 64-bit Linux
 
 
-def lend(file: Path, devices: Devices, wanted: Wanted) -> Share | None:
+def allocate_share(file: Path, devices: Devices, wanted: Wanted) -> Share | None:
     """Allocates a share of a node, for which the process locks bytes of the node's file. Returns
     None if others hold too much. Raises NeverFits if the node is too small."""
     require_room(devices, wanted)
     file.parent.mkdir(parents=True, exist_ok=True)
-    with files.alone(file.with_name(f"{file.name}.lock")):
+    with files.hold_lock(file.with_name(f"{file.name}.lock")):
         lock = files.open_lock(file)
         share = None
         try:
@@ -137,7 +137,7 @@ def _set(descriptor: int, kind: int, first: int, count: int) -> None:
 _PAUSE = 0.5  # seconds between two checks of what other runs use
 
 
-def owned(path: Path) -> Path:
+def own_folder(path: Path) -> Path:
     """Creates the user's own folder in a public one. Raises OSError if another user owns it."""
     path.mkdir(mode=0o700, exist_ok=True)
     if path.is_symlink() or path.stat().st_uid != os.getuid():
@@ -172,8 +172,8 @@ class Machine:
         import tempfile  # slower to import than everything else here
 
         # Records which devices are lent to runs of this user.
-        folder = owned(Path(tempfile.gettempdir(), f"fairway-devices-{os.getuid()}"))
-        share = lend(folder / "machine", self._devices, wanted)
+        folder = own_folder(Path(tempfile.gettempdir(), f"fairway-devices-{os.getuid()}"))
+        share = allocate_share(folder / "machine", self._devices, wanted)
         if share is None:
             self.pause, self.reason = _PAUSE, f"waits for {wanted} of this machine"
             return None

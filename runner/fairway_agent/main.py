@@ -22,7 +22,7 @@ OLDEST = (3, 10)
 # profile.
 PROXY = "/etc/fairway/proxy"
 # A pod's first process ignores signals before it has a handler: they stay pending until that is
-# imported. See `processes.on_term`.
+# imported. See `processes.handle_term`.
 _PODS = ("fairway_agent.kubernetes.pod", "fairway_agent.kubernetes.controller")
 _LINE = re.compile(r"((?:https?|no)_proxy|(?:HTTPS?|NO)_PROXY)=(\S+)")
 

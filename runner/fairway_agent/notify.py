@@ -38,7 +38,7 @@ def event_of(state: str) -> str:
 
 def notify(folder: Path, plan: RunPlan, status: RunState) -> int | None:
     """Starts the program that reports the state, if anybody wants it; returns its process id."""
-    wanted = orders(plan, status)
+    wanted = due_notifications(plan, status)
     if not wanted:
         return None
     try:
@@ -59,7 +59,7 @@ def notify(folder: Path, plan: RunPlan, status: RunState) -> int | None:
     return process.pid
 
 
-def orders(plan: RunPlan, status: RunState) -> list[dict[str, Any]]:
+def due_notifications(plan: RunPlan, status: RunState) -> list[dict[str, Any]]:
     """Returns the notifications to deliver, each with its recipient; see `deliver`."""
     wanted = plan.notify
     if wanted is None or event_of(status.state) not in wanted.on:
@@ -150,7 +150,8 @@ _TEMPORARY = range(400, 500)  # RFC 5321, 4.2.1: a retry may succeed
 
 def deliver(orders: Sequence[dict[str, Any]], pauses: Sequence[float] | None = None) -> list[str]:
     """Delivers all notifications, retries those that failed after each pause, and returns why some
-    were not accepted. `orders` makes them: `{"url": …, "body": …}` or `{"server": …, …}`."""
+    were not accepted. They are made by `due_notifications`: `{"url": …, "body": …}` or
+    `{"server": …, …}`."""
     left, lost = list(orders), []
     whys: list[str] = []
     for pause in (0.0, *(PAUSES if pauses is None else pauses)):
@@ -168,7 +169,7 @@ def deliver(orders: Sequence[dict[str, Any]], pauses: Sequence[float] | None = N
     return [*lost, *whys]
 
 
-def tell_of(whys: Sequence[str]) -> str:
+def failure_lines(whys: Sequence[str]) -> str:
     """Formats log lines for the notifications that were not delivered."""
     return "".join(f"fairway: a notification was not delivered: {why}\n" for why in whys)
 
@@ -270,7 +271,7 @@ def _sign_in(server: smtplib.SMTP, order: Mapping[str, Any], tls: ssl.SSLContext
 
 
 def main() -> None:
-    sys.stderr.write(tell_of(deliver(json.load(sys.stdin))))
+    sys.stderr.write(failure_lines(deliver(json.load(sys.stdin))))
 
 
 def should_notify(folder: Path, plan: RunPlan, state: RunState) -> bool:
@@ -292,12 +293,12 @@ def send(folder: Path, plan: RunPlan, state: RunState, *, waits: bool) -> None:
     """Reports the state. What a job leaves behind ends with it: a job `waits` for its delivery."""
     if not waits:
         notify(folder, plan, state)
-    elif whys := deliver(orders(plan, state), PAID_PAUSES):
+    elif whys := deliver(due_notifications(plan, state), PAID_PAUSES):
         with suppress(OSError), (folder / LOG).open("a", encoding="utf-8") as log:
-            log.write(tell_of(whys))
+            log.write(failure_lines(whys))
 
 
-def is_last(folder: Path, task: str, submission: int) -> bool:
+def record_end(folder: Path, task: str, submission: int) -> bool:
     """Records the end of the task. Returns True if all tasks of the submission have then recorded
     theirs, which a killed one never does."""
     ended = folder / "ended" / str(submission)

@@ -14,7 +14,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairway_agent.records import shown
+from fairway_agent.records import excerpt
 from fairway_boot.files import Fault, copy_file
 
 if TYPE_CHECKING:
@@ -65,28 +65,28 @@ def make_room(top: Path, path: Path) -> None:
 def make_folder(top: Path, folder: Path) -> None:
     """Makes a folder below `top`, in place of a link or file on the way: what comes later is not
     written through a link that came earlier."""
-    if (found := in_the_way(top, folder)) is not None:
+    if (found := obstacle(top, folder)) is not None:
         found.unlink()
     folder.mkdir(parents=True, exist_ok=True)
 
 
-def in_the_way(top: Path, folder: Path) -> Path | None:
+def obstacle(top: Path, folder: Path) -> Path | None:
     """Returns the link or file that is on the way from `top` to a folder below it, or there."""
     below = folder.relative_to(top)
     way = [top / each for each in reversed((below, *below.parents))]
     return next((each for each in way[1:] if each.is_symlink() or each.is_file()), None)
 
 
-def empty(written: Path, outputs: Mapping[str, Output]) -> tuple[str, ...]:
+def empty_outputs(written: Path, outputs: Mapping[str, Output]) -> tuple[str, ...]:
     """Returns the outputs without a file below `written`, among those kept on success."""
     wanted = {name: each for name, each in outputs.items() if each.when != "failure"}
     return tuple(name for name, one in wanted.items() if next(_chosen(written, one), None) is None)
 
 
-def said_empty(names: Collection[str]) -> str:
+def empty_message(names: Collection[str]) -> str:
     """Formats the message that these outputs are empty.
 
-    >>> said_empty(["model"]), said_empty(["model", "plots"])
+    >>> empty_message(["model"]), empty_message(["model", "plots"])
     ('the output `model` is empty', 'the outputs `model`, `plots` are empty')
     """
     listed = ", ".join(f"`{name}`" for name in names)
@@ -115,7 +115,7 @@ def make_storable(written: Path) -> list[str]:
     for folder, folders, names in os.walk(written, topdown=False):
         for name in (*folders, *names):
             path, new = Path(folder, name), _storable(name)
-            what = shown(path.relative_to(written))
+            what = excerpt(path.relative_to(written))
             if not (path.is_file() or path.is_dir()):
                 path.unlink()
                 done.append(f"{what} is not kept: it is no file")

@@ -62,7 +62,7 @@ def set_up(run: Path, prepare: Callable[[int | None], int]) -> int:
     if code and not failed:
         os.write(2, text)  # another error, which was already printed
         return code
-    with files.alone(folder / "lock"):
+    with files.hold_lock(folder / "lock"):
         mask = Mask(os.environ.get(name, "") for name in job_facts.read_plan(run).secrets)
         with (folder / "log.txt").open("ab") as log:
             log.write(mask.feed(text) + mask.flush())
@@ -111,7 +111,7 @@ def _set_up(plan: RunPlan, setup: TaskSpec, run: Path) -> int:
     done = scratch.root() / "set-up" / run.name
     done.parent.mkdir(exist_ok=True)
     # Other tasks of the run may start on this node at the same time.
-    with files.alone(done.with_name(f".{run.name}.lock")):
+    with files.hold_lock(done.with_name(f".{run.name}.lock")):
         if done.exists():
             return 0
         script = Path(os.environ["FAIRWAY_SCRATCH_DIR"], "setup.sh")

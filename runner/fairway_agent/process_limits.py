@@ -69,7 +69,7 @@ def prepared() -> Iterator[None]:
         signal.signal(signal.SIGVTALRM, signal.SIG_DFL if before is None else before)
 
 
-def taken() -> int | None:
+def used_memory() -> int | None:
     """Returns the size of this process's data in bytes; None if the system does not say (macOS)."""
     sizes = _sizes(os.getpid())
     return None if sizes is None else int(os.pread(sizes, 200, 0).split()[5]) * _PAGE
@@ -87,7 +87,7 @@ def _sizes(_process: int) -> int | None:
 def memory_limit(size: int) -> Iterator[None]:
     """Raises MemoryError in the block if the process, with all threads, takes `size` bytes more
     than now. Outside the main thread, and where the size is unknown, there is no limit."""
-    now = taken() if threading.current_thread() is threading.main_thread() else None
+    now = used_memory() if threading.current_thread() is threading.main_thread() else None
     if now is None:
         yield
         return

@@ -141,7 +141,7 @@ def environments() -> Iterator[tuple[int, list[str]]]:
         yield int(name), text.decode(errors="replace").split("\0")
 
 
-def running(*words: str) -> list[int]:
+def find_processes(*words: str) -> list[int]:
     """Returns the processes whose command lines contain these arguments in a row."""
     part = os.fsencode("\0".join(("", *words, "")))
     return [int(name) for name, text in _each("cmdline") if part in text]
@@ -222,10 +222,10 @@ def signal_processes(pids: Collection[int], number: signal.Signals) -> None:
     come before their children: a shell with a trap would otherwise see the end of its child, and
     could end before it gets the signal itself."""
     told = [pid for pid in pids if _is_told_first(pid, number)] or pids
-    _send(sorted(told, key=lambda pid: (begun(pid), pid)), number)
+    _send(sorted(told, key=lambda pid: (start_ticks(pid), pid)), number)
 
 
-def begun(pid: int) -> int:
+def start_ticks(pid: int) -> int:
     """Returns when a process was started, in ticks since boot; 0 if it has ended."""
     try:
         text = Path(f"/proc/{pid}/stat").read_bytes()
@@ -305,17 +305,17 @@ def signal_wakeups(*numbers: signal.Signals) -> tuple[socket.socket, socket.sock
     wakeup, writer = socket.socketpair()
     writer.setblocking(False)
     signal.set_wakeup_fd(writer.dup().detach(), warn_on_full_buffer=False)
-    outlive(*numbers)
+    ignore_signals(*numbers)
     return wakeup, writer
 
 
-def outlive(*numbers: signal.Signals) -> None:
+def ignore_signals(*numbers: signal.Signals) -> None:
     """Ignores these signals here, but not in the programs that are started."""
     for number in numbers:
         signal.signal(number, lambda *_: None)
 
 
-def on_term(handler: Callable[..., object]) -> None:
+def handle_term(handler: Callable[..., object]) -> None:
     """Sets the handler of SIGTERM and unblocks the signal, which `main` blocks at the start of a
     pod's programs: one that came before is handled now."""
     signal.signal(signal.SIGTERM, handler)

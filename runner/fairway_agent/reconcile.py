@@ -97,7 +97,7 @@ def _is_doubtful(status: TaskState | None, view: JobView | None) -> bool:
     return view.state == "lost" or (runs and view.state == "queued")
 
 
-def others_first(count: int) -> str:
+def queue_reason(count: int) -> str:
     """Formats why a job waits for its turn."""
     return "1 other job comes first" if count == 1 else f"{count:,} other jobs come first"
 

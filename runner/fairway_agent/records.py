@@ -44,7 +44,7 @@ class Damaged(Fault):
     """Error for an unreadable file of a run; the text names it and says why."""
 
 
-def shown(value: object) -> str:
+def excerpt(value: object) -> str:
     """Returns the beginning of a value, without characters that could move a terminal's cursor."""
     return "".join(c if c.isprintable() else "\ufffd" for c in str(value)[:40])
 
@@ -63,10 +63,10 @@ class Fields:
 
     def unfit(self, name: str) -> Unfit:
         """Returns the error for a field that is missing or of the wrong type."""
-        called = f"`{shown(name)}` of {self.what}"
+        called = f"`{excerpt(name)}` of {self.what}"
         if name not in self.facts:
             return Unfit(f"{called} is missing")
-        return Unfit(f"{called} is {shown(self.facts[name])}")
+        return Unfit(f"{called} is {excerpt(self.facts[name])}")
 
     def text(self, name: str) -> str:
         return self._of_kind(name, str, self.facts.get(name))

@@ -161,7 +161,7 @@ class Supervisor:
             from fairway_agent import limits
 
             nodes = limits.nodes_of(self.folder)
-            self.spent = limits.held(self.folder, nodes, time.time()).seconds
+            self.spent = limits.node_seconds(self.folder, nodes, time.time()).seconds
 
     def _await_predecessors(self) -> None:
         if not self.plan.after:
@@ -346,7 +346,7 @@ class Supervisor:
         nodes = [(task.held_nodes, clock - task.began) for task in self._running_tasks()]
         going = sum(count * seconds for count, seconds in nodes)
         held = limits.Held(self.spent + going, sum(count for count, _ in nodes))
-        if over := limits.over(self.plan, now, self.started, held):
+        if over := limits.exceeded_limit(self.plan, now, self.started, held):
             self.limit, self.reason = over.limit, over.reason
         elif (due := limits.due(self.plan, now, self.started, held)) is not None:
             self.limit_due = clock + due - now

@@ -154,15 +154,16 @@ def attempt_line(attempt: int, why: str, checkpoint: str) -> str:
     return line
 
 
-def begun(line: bytes) -> int | None:
+def attempt_begun(line: bytes) -> int | None:
     """Returns the number of the attempt, from 1, that begins with a line of a log; None for other
     lines.
 
-    >>> begun(b"fairway: attempt 2: exit code 3"), begun(b"it says fairway: attempt 2: x")
-    (2, None)
-    >>> begun(b"fairway: attempt 2 lost its node, and the last lines that it printed")
+    >>> attempt_begun(b"fairway: attempt 2: exit code 3")
+    2
+    >>> attempt_begun(b"it says fairway: attempt 2: x")
+    >>> attempt_begun(b"fairway: attempt 2 lost its node, and the last lines that it printed")
     3
-    >>> begun(b"fairway: attempt 1 left no more lines")
+    >>> attempt_begun(b"fairway: attempt 1 left no more lines")
     2
     """
     found = _LINE.match(line)
@@ -210,7 +211,7 @@ _PACKAGES = {
 }
 
 
-def how_to_get(program: str) -> str:
+def install_hint(program: str) -> str:
     """Returns how to install a program."""
     package = _PACKAGES.get(program)
     return f"pip install {package}" if package else f"install what has {program}"
@@ -230,11 +231,11 @@ def missing_program(needs: Collection[str], log: Path) -> str:
     return next((name for name in reversed(unfound) if name in needs), "")
 
 
-def on_nodes(program: str, *, contained: bool) -> str:
+def lacking_on_nodes(program: str, *, contained: bool) -> str:
     """Returns message and hint for a program that a node, or its container, lacks."""
     if contained:
         return f"`{program}` is not on the PATH of the job's container: use an image that has it"
     return (
-        f"`{program}` is not on the node's PATH: {how_to_get(program)} in the job's `setup:`, use "
-        "an image that has it, or give the job a `container:`"
+        f"`{program}` is not on the node's PATH: {install_hint(program)} in the job's `setup:`, "
+        "use an image that has it, or give the job a `container:`"
     )

@@ -18,7 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fairway_boot.files import alone, is_everybodys, try_lock
+from fairway_boot.files import hold_lock, is_world_writable, try_lock
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -128,11 +128,11 @@ def runs(shared: Path, cluster: str) -> list[str]:
     folder = shared / "clusters" / cluster
     if not (folder / "queue").is_dir():
         return []
-    with alone(folder / "queue.lock"):
-        return [*users(shared, cluster).values(), *waiting(folder / "queue")]
+    with hold_lock(folder / "queue.lock"):
+        return [*users(shared, cluster).values(), *waiting_runs(folder / "queue")]
 
 
-def waiting(folder: Path, until: str = "~") -> list[str]:
+def waiting_runs(folder: Path, until: str = "~") -> list[str]:
     """Returns the runs whose tickets come before that name, and removes the tickets of runs that
     are gone; the caller holds the queue's lock."""
     found = []
@@ -178,6 +178,6 @@ def try_node(node: Path) -> int | None:
     try:
         return try_lock(node)
     except OSError:
-        if not is_everybodys(node.parent):
+        if not is_world_writable(node.parent):
             raise
         return None

@@ -63,7 +63,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 @contextmanager
-def alone(lock: Path) -> Iterator[None]:
+def hold_lock(lock: Path) -> Iterator[None]:
     """Holds a lock file, which is created if missing: one holder at a time, whether thread or
     process; the kernel releases it with the process."""
     descriptor = open_lock(lock)
@@ -89,7 +89,7 @@ def open_lock(path: Path) -> int:
     """Opens a lock file, which is created if missing. In a folder that everybody may write to,
     everybody may lock it."""
     # Also for writing: NFS refuses an exclusive lock on a read-only descriptor.
-    if not is_everybodys(path.parent):
+    if not is_world_writable(path.parent):
         return os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
     while True:
         # Without O_CREAT, with which the kernel refuses to open another user's file there. Source:
@@ -109,7 +109,7 @@ def open_lock(path: Path) -> int:
             os.unlink(draft)  # noqa: PTH108 - of what has no Path
 
 
-def is_everybodys(folder: Path) -> bool:
+def is_world_writable(folder: Path) -> bool:
     """Returns True if everybody may create files there."""
     return bool(folder.stat().st_mode & stat.S_IWOTH)
 

@@ -67,7 +67,7 @@ def dcgm_line(line: str) -> tuple[int, Gpu] | None:
     return int(words[1]), found
 
 
-def use_now(sys: Path = Path("/sys")) -> dict[int, float | None] | None:
+def current_load(sys: Path = Path("/sys")) -> dict[int, float | None] | None:
     """Returns the current load of each GPU as a fraction, None for one that does not report it;
     None for all if a program that should report fails, and nothing if there are no GPUs."""
     if shutil.which("nvidia-smi") is None:

@@ -155,7 +155,7 @@ def _logged_in() -> str:
 
 
 def _working_gpu() -> str:
-    found = gpus.use_now()
+    found = gpus.current_load()
     if found is None:
         return "nobody knows what its GPUs do, as nvidia-smi fails"
     for index, use in found.items():

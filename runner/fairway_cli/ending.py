@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
-def ended(program: Callable[[], object]) -> None:
+def run_to_end(program: Callable[[], object]) -> None:
     """Runs the function; a user's error is printed as its findings and sets the exit code."""
     _open_streams()
     try:

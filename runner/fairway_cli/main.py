@@ -16,7 +16,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 import fairway_core
-from fairway_cli.ending import ended
+from fairway_cli.ending import run_to_end
 from fairway_core.findings import UserError
 
 if TYPE_CHECKING:
@@ -284,7 +284,7 @@ def options(
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs the program; a user's error is printed as its findings and sets the exit code.
     `arguments` default to the command line's. Ends in SystemExit."""
-    ended(lambda: app(arguments))
+    run_to_end(lambda: app(arguments))
 
 
 if __name__ == "__main__":

@@ -14,9 +14,9 @@ from fairway_core.validation import describe, require_list
 from fairway_core.yaml_text import parse_yaml
 from fairway_runner.jobs.job import Job
 from fairway_runner.jobs.job_file import JobFile, load_job
-from fairway_runner.quantities import moment
+from fairway_runner.quantities import parse_moment
 from fairway_runner.runs.accounting import grouped, require_group
-from fairway_runner.runs.query import Wanted, require_states, select, spending
+from fairway_runner.runs.query import Wanted, require_states, select, usage_of_runs
 from fairway_runner.runs.report.data import compare as _compare
 from fairway_runner.runs.store import RunStore, refresh_all
 from fairway_runner.submit.rerun import rerun as _rerun
@@ -147,7 +147,7 @@ def runs(
     require_list("states", states)
     require_list("tags", tags)
     require_states(states)
-    first = None if since is None else moment("since", str(since))
+    first = None if since is None else parse_moment("since", str(since))
     wanted = Wanted(states, name, target, tags, first, text)
     listing = select(_store(folder), wanted)
     if listing.findings:
@@ -183,8 +183,8 @@ def costs(
         from fairway_core.environment.selection import environment_file
 
         name = load_environment(environment_file(str(environment))).name
-    first = None if since is None else moment("since", str(since))
-    held = spending(store, known, environment=name, since=first, region=region)
+    first = None if since is None else parse_moment("since", str(since))
+    held = usage_of_runs(store, known, environment=name, since=first, region=region)
     if held.damaged:
         raise UserError(held.damaged)
     groups = grouped(held.uses, by)

@@ -16,12 +16,12 @@ from pathlib import Path, PurePosixPath
 from threading import BoundedSemaphore, Lock
 from typing import TYPE_CHECKING, TypeVar
 
-from fairway_agent.access import Blob, below, without_folders
+from fairway_agent.access import Blob, path_below, without_folders
 from fairway_agent.outputs import draft_of
 from fairway_boot.files import Fault
 from fairway_core.findings import Finding, Severity, UserError
 from fairway_runner.jobs.project_files import left_out, walk
-from fairway_runner.quantities import few
+from fairway_runner.quantities import format_names
 from fairway_runner.runs.records import writing
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def digest_of(file: Path) -> bytes:
         return hashlib.file_digest(content, lambda: hashlib.md5(usedforsecurity=False)).digest()
 
 
-def at_once(operation: Callable[[T], None], items: Iterable[T]) -> None:
+def run_parallel(operation: Callable[[T], None], items: Iterable[T]) -> None:
     """Runs the operation on every item, many in parallel; the first failure ends it."""
     with ThreadPoolExecutor(FILES_AT_ONCE) as pool:
         started = [pool.submit(operation, item) for item in items]
@@ -114,7 +114,7 @@ def files_below(source: Path) -> tuple[dict[str, Path], list[Finding]]:
     others = [each for each in found if not each.is_file and not each.is_folder]
     warnings = [*left_out(others, "the copy")]
     if folders := [each.path for each in found if each.is_folder]:
-        message = f"storage has no empty folders, so these are not there: {few(folders)}"
+        message = f"storage has no empty folders, so these are not there: {format_names(folders)}"
         hint = "let the program make them, or put a file into each"
         warnings.append(Finding("empty-folders", message, hint, severity=Severity.WARNING))
     return files, warnings
@@ -150,7 +150,7 @@ class Upload:
         }
         taken = [name for name in self._new if name in there]
         if taken and not force:
-            message = f"{at} already holds other data: {few(taken)}"
+            message = f"{at} already holds other data: {format_names(taken)}"
             hint = "choose another path, or replace it with --force"
             raise UserError.of("existing-blobs", message, hint, exit_code=3)
 
@@ -174,7 +174,7 @@ class Upload:
                 message = f"{file} cannot be read: {error.strerror}"
                 raise UserError.of("unreadable-file", message, f"ls -l {file}") from None
 
-        at_once(send, self._new.items())
+        run_parallel(send, self._new.items())
         return Transferred(tuple(self._new), size, len(self._names) - len(self._new))
 
     def _send_whole(self, name: str, file: Path, report: Report) -> None:
@@ -226,10 +226,10 @@ class Upload:
 
     def _kept_blocks(self, name: str) -> set[str]:
         """Returns the blocks that an interrupted upload has left."""
-        from fairway_runner.engines.azure_calls import missing_is_fine
+        from fairway_runner.engines.azure_calls import ignore_missing
 
         blob = self._storage.container(self._at.container).get_blob_client(name)
-        with missing_is_fine():
+        with ignore_missing():
             _, uncommitted = self._storage.calls.call(
                 f"the blob {name}", lambda: blob.get_block_list("uncommitted")
             )
@@ -256,13 +256,13 @@ class Download:
             raise UserError.of("no-blobs", f"there is nothing at {at}", hint)
         self._new = {file: blob for file, blob in self._files.items() if not _is_same(file, blob)}
         if wrong := _in_the_way(self._new):
-            message = f"a folder in place of a file, or the reverse: {few(wrong)}"
+            message = f"a folder in place of a file, or the reverse: {format_names(wrong)}"
             hint = "move what is there, or choose another folder"
             raise UserError.of("existing-files", message, hint, exit_code=3)
         taken = [str(file) for file in self._new if os.path.lexists(file)]
         if taken and not force:
             hint = "choose another folder, or replace them with --force"
-            message = f"other files already exist there: {few(taken)}"
+            message = f"other files already exist there: {format_names(taken)}"
             raise UserError.of("existing-files", message, hint, exit_code=3)
 
     @property
@@ -279,7 +279,7 @@ class Download:
                 file.parent.mkdir(parents=True, exist_ok=True)
                 self._take(file, blob, report)
 
-        at_once(take, self._new.items())
+        run_parallel(take, self._new.items())
         files = tuple(str(file) for file in self._new)
         return Transferred(files, self.size, len(self._files) - len(self._new))
 
@@ -328,7 +328,7 @@ def _blobs_at(at: BlobPath, storage: Storage) -> dict[str, BlobProperties]:
     try:
         for blob in storage.blobs(at.container, at.path):
             name = str(blob.name)
-            if (path := below(name, at.path)) is None:
+            if (path := path_below(name, at.path)) is None:
                 continue
             if name != at.path and (at.name_of(path) != name or str(PurePosixPath(path)) != path):
                 raise Fault("bad-input", f"the blob {name} cannot be a file here")

@@ -112,7 +112,7 @@ def has_jupyter(run: Run) -> bool:
     return legible_facts(run.folder / "job.json").get("options", {}).get("jupyter") is True
 
 
-def going(store: RunStore, target: str | None = None) -> tuple[list[Run], list[Finding]]:
+def active_sessions(store: RunStore, target: str | None = None) -> tuple[list[Run], list[Finding]]:
     """Returns the active sessions, of one target or all, the newest last, and the targets that do
     not answer; `fairway list` names unreadable runs."""
     found: list[Run] = []
@@ -137,7 +137,7 @@ def chosen(store: RunStore, name: str | None) -> Run:
             hint = f"end it with: fairway cancel {run.id}"
             raise UserError.of("no-session", f"{run.id} is not a session of `fairway dev`", hint)
         return run
-    found, _ = going(store)
+    found, _ = active_sessions(store)
     if not found:
         message = f"no session is running in {store.base.parent}"
         raise UserError.of("no-session", message, "start one: fairway dev TARGET")

@@ -24,7 +24,7 @@ from fairway_core.findings import UserError, printable
 from fairway_core.project_folder import VARIABLE
 from fairway_runner.engines.remote.connection import UNPACK, die_with_parent
 from fairway_runner.runs.records import read_json
-from fairway_runner.submit.snapshot import listed
+from fairway_runner.submit.snapshot import list_files
 
 if TYPE_CHECKING:
     from fairway_runner.runs.folder import RunFolder
@@ -221,7 +221,7 @@ def _names(paths: Iterable[str]) -> bytes:
 def _stamps(folder: Path, exclude: Sequence[str], *, gitignore: bool) -> dict[str, Stamp]:
     return {
         file.path: (file.size, file.changed, file.executable)
-        for file in listed(folder, exclude, gitignore=gitignore)[0]
+        for file in list_files(folder, exclude, gitignore=gitignore)[0]
         if not file.is_folder
     }
 

@@ -39,10 +39,10 @@ def size(count: int) -> str:
     return f"{count / 1024**power:.1f} {units[power - 1]}"
 
 
-def few(names: Sequence[str], most: int = 3) -> str:
+def format_names(names: Sequence[str], most: int = 3) -> str:
     """Formats the first of many names.
 
-    >>> few(["a", "b"]), few(["a", "b", "c", "d", "e"])
+    >>> format_names(["a", "b"]), format_names(["a", "b", "c", "d", "e"])
     ('a, b', 'a, b, c and 2 more')
     """
     more = f" and {len(names) - most:,} more" if len(names) > most else ""
@@ -81,7 +81,7 @@ def money(amount: float | None) -> str:
 _TIME_OF_DAY = re.compile(r"(\d{1,2}):(\d{2})(?::(\d{2}))?", re.ASCII)
 
 
-def moment(option: str, text: str, now: float | None = None) -> float:
+def parse_moment(option: str, text: str, now: float | None = None) -> float:
     """Parses `2h` (ago), `14:30` (the last time it was that), `2026-11-01` or `2026-11-01T09:30`
     into seconds since 1970.
 
@@ -135,10 +135,10 @@ def seconds(state: str, started: float | None, ended: float | None) -> float | N
     return max(0.0, round(float(ended or time.time()) - float(started), 3))
 
 
-def shown(value: ParamValue | None) -> str:
+def format_cell(value: ParamValue | None) -> str:
     """Formats a value for a cell of a table: as YAML, on one line; None is empty.
 
-    >>> shown(True), shown([1, "a"]), shown("two\\nlines")
+    >>> format_cell(True), format_cell([1, "a"]), format_cell("two\\nlines")
     ('true', '[1, a]', '"two\\\\nlines"')
     """
     match value:
@@ -147,7 +147,7 @@ def shown(value: ParamValue | None) -> str:
         case bool():
             return str(value).lower()
         case list():
-            return f"[{', '.join(map(shown, value))}]"
+            return f"[{', '.join(map(format_cell, value))}]"
         case str() if not value.isprintable() or not value:
             return json.dumps(value)
     return str(value)

@@ -24,7 +24,7 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 from fairway_agent import process_limits
-from fairway_agent.process_limits import memory_limit, taken
+from fairway_agent.process_limits import memory_limit, used_memory
 from fairway_core.findings import UserError
 from fairway_runner.engines import outage
 
@@ -44,7 +44,7 @@ _lock = threading.Lock()
 
 def call(function: Callable[..., T], *arguments: object) -> T:
     """Calls a module's function in another process like ours. Raises OverLimit for too much."""
-    limits = (CPU, MEMORY, process_limits.CPU_LIMIT, outage.chosen(), outage.is_offered())
+    limits = (CPU, MEMORY, process_limits.CPU_LIMIT, outage.chosen(), outage.deadline_is_offered())
     order = (os.getcwd(), dict(os.environ), limits, function, arguments)  # noqa: PTH109 - as it is
     with _lock:
         process = _idle.pop() if _idle else _Process()
@@ -82,7 +82,7 @@ def look_at_job(function: Callable[..., T], *arguments: object) -> T:
         ) from None
 
 
-def lift() -> None:
+def remove_limits() -> None:
     """Removes the limits from this process and its children, once all checks are done."""
     if _usual is not None:
         signal.setitimer(signal.ITIMER_PROF, 0)
@@ -157,7 +157,7 @@ def main() -> None:
     signal.signal(signal.SIGIO, signal.SIG_DFL)
     fcntl.fcntl(orders, fcntl.F_SETOWN, os.getpid())
     usual = fcntl.fcntl(orders, fcntl.F_GETFL)
-    at_first = taken() or 0
+    at_first = used_memory() or 0
     while head := orders.read(_HEAD.size):
         order = orders.read(_HEAD.unpack(head)[1])
         folder, environment, limits, function, arguments = pickle.loads(order)  # noqa: S301 - ours
@@ -181,7 +181,7 @@ def main() -> None:
         fcntl.fcntl(orders, fcntl.F_SETFL, usual)
         if not 0 < len(answer) <= _LARGEST:
             answer = pickle.dumps((False, process_limits.OverLimit()))
-        answers.write(_HEAD.pack((taken() or 0) - at_first < _GROWN, len(answer)) + answer)
+        answers.write(_HEAD.pack((used_memory() or 0) - at_first < _GROWN, len(answer)) + answer)
         answers.flush()
 
 

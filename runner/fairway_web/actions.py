@@ -19,14 +19,14 @@ from fairway_core.findings import Finding, UserError, finding_facts
 from fairway_core.suggestions import did_you_mean
 from fairway_runner.environment_costs import cost_facts
 from fairway_runner.output_file import svg
-from fairway_runner.quantities import moment
+from fairway_runner.quantities import parse_moment
 from fairway_runner.runs import labels
 from fairway_runner.runs.accounting import BY, require_group, run_cost_facts
-from fairway_runner.runs.query import spending
+from fairway_runner.runs.query import usage_of_runs
 from fairway_runner.submit.rerun import retry, targets_of
 from fairway_runner.targets.lookup import all_targets, server_settings, uses_this_machine
 from fairway_runner.targets.nodes import act_on_node, node_actions, nodes_of, target_facts
-from fairway_web.roles import audited, may, noted, refused, request_context
+from fairway_web.roles import audit_and_note, audited, is_allowed, refused, request_context
 
 if TYPE_CHECKING:
     from fairway_core.target import Target
@@ -60,7 +60,7 @@ def cost(file: Path) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=64)
-def drawn(file: Path, _changed: int) -> bytes:
+def draw_diagram(file: Path, _changed: int) -> bytes:
     """Returns a diagram of an environment as SVG, drawn once for each time of its file's change."""
     return svg(draw(load_environment(file), file.stem)).encode()
 
@@ -69,7 +69,7 @@ def run_costs(runs: Runs, by: str, since: str) -> dict[str, Any]:
     """Returns the answer of `fairway cost --runs --json` for the runs known here."""
     require_group("by", by, ("run", *BY))
     prices, kind = prices_at_hand(), None if by == "run" else by
-    held = spending(runs, prices, since=moment("since", since) if since else None)
+    held = usage_of_runs(runs, prices, since=parse_moment("since", since) if since else None)
     facts = run_cost_facts(held.uses, by=kind, currency=prices.currency)
     return {**facts, "findings": [finding_facts(each) for each in held.damaged]}
 
@@ -92,15 +92,15 @@ T = TypeVar("T")
 
 def may_steer(run: Run) -> bool:
     """Returns True for the caller's own run, and for every run if their role suffices."""
-    if may("steer-all"):
+    if is_allowed("steer-all"):
         return True
     who = labels.submitter(run.folder)
-    return may("steer") and who is not None and who["id"] == request_context().person.id
+    return is_allowed("steer") and who is not None and who["id"] == request_context().person.id
 
 
 def cancel_run(run: Run, task: str | None = None) -> None:
     """Ends it, or one of its tasks, and waits for that. Raises UserError if the caller may not."""
-    with noted("cancel" if task is None else f"cancel task {task[:20]}", run):
+    with audit_and_note("cancel" if task is None else f"cancel task {task[:20]}", run):
         if not may_steer(run):
             raise refused("steer-all")
         run.cancel(task)
@@ -109,7 +109,7 @@ def cancel_run(run: Run, task: str | None = None) -> None:
 def retry_run(run: Run) -> dict[int, int]:
     """Runs its unsuccessful tasks again; see `retry`. Raises UserError if the caller may not, or
     may no longer use its targets."""
-    with noted("retry", run):
+    with audit_and_note("retry", run):
         if not may_steer(run):
             raise refused("steer-all")
         require_targets(targets_of(run))  # the submitter may no longer be an Operator
@@ -132,13 +132,13 @@ def each_of(things: Iterable[T], act: Callable[[T], object]) -> None:
 def require_targets(targets: Sequence[Target]) -> None:
     """Raises UserError for a target that the caller may not use: on this machine a program could
     read everything that the server can, including its tokens for Azure."""
-    if may("here"):
+    if is_allowed("here"):
         return
     if any(map(uses_this_machine, targets)):
         message = "your role does not let you run jobs on the machine of the server"
         hint = "name another target, or ask for the role Operator"
         raise UserError.of("missing-role", message, hint)
-    offered = usable([each.name for each in targets])
+    offered = usable_targets([each.name for each in targets])
     if lacking := [each.name for each in targets if each.name not in offered]:
         message = f"your role does not let you use the target `{lacking[0]}`"
         hint = "ask an Operator to add it to `serve: {targets: [NAME]}` in fairway.yaml"
@@ -147,10 +147,10 @@ def require_targets(targets: Sequence[Target]) -> None:
         raise UserError.of("missing-role", message, hint)
 
 
-def usable(names: Iterable[str]) -> list[str]:
+def usable_targets(names: Iterable[str]) -> list[str]:
     """Returns those of the targets on which the caller may submit jobs."""
     offered = server_settings().targets
-    return [each for each in names if may("here") or each in offered]
+    return [each for each in names if is_allowed("here") or each in offered]
 
 
 _PATIENCE = 10.0  # seconds for a target to list its nodes
@@ -181,8 +181,8 @@ def page_facts(target: Target, runs: Runs) -> dict[str, Any]:
     facts["columns"] = list(dict.fromkeys(names))
     here = {run.id for run in runs.unsorted()} if nodes else set()
     facts["known"] = {node["run"] for node in nodes} & here
-    facts["takes_jobs"] = bool(may("submit") and usable([target.name]))
-    able = node_actions(target) if may("nodes") else ()
+    facts["takes_jobs"] = bool(is_allowed("submit") and usable_targets([target.name]))
+    able = node_actions(target) if is_allowed("nodes") else ()
     facts["actions"] = [each for each in _ACTIONS if each in able]
     return facts
 

@@ -63,7 +63,7 @@ CALLS: list[tuple[str, str, Endpoint, dict[str, Any]]] = []
 """Requests in the order of the docs: method, path, function and FastAPI's options."""
 
 
-def call(
+def endpoint(
     action: str,
     place: str,
     answer: Any = None,
@@ -217,7 +217,7 @@ def problem(error: UserError, status: int | None = None) -> JSONResponse:
     return JSONResponse({"findings": facts, "exit_code": error.exit_code}, status)
 
 
-@call("look", "GET /runs", [schemas.Run], headers=("Link", "Findings"))
+@endpoint("look", "GET /runs", [schemas.Run], headers=("Link", "Findings"))
 async def list_runs(request: Request, query: Annotated[RunQuery, Query()]) -> Response:
     """the runs, newest first; `state`, `target`, `name`, `tag`, `text`, `since`, `columns`,
     `limit`; the header `Link` leads to older runs, `Findings` says what is wrong with others;
@@ -235,21 +235,21 @@ async def list_runs(request: Request, query: Annotated[RunQuery, Query()]) -> Re
     return answer
 
 
-@call("look", "GET /runs/{run}", schemas.RunDetail)
+@endpoint("look", "GET /runs/{run}", schemas.RunDetail)
 async def show_run(request: Request, found: Found) -> Response:
     """what `fairway show --json` prints"""
     site_of(request).refresher.watch()
     return await reading(lambda: JSONResponse(RunView.of(found).to_json()))
 
 
-@call("look", "GET /runs/{run}/state", schemas.RunState)
+@endpoint("look", "GET /runs/{run}/state", schemas.RunState)
 async def state_of_run(request: Request, run: Name, *, fresh: bool = False) -> Response:
     """the state of a run; RUN may be a prefix of its ID; `fresh=true` asks its target first"""
     found = await _looked_at(request, run, fresh=fresh)
     return JSONResponse(await reading(runs.state_facts, found))
 
 
-@call("look", "GET /runs/{run}/records", schemas.Records)
+@endpoint("look", "GET /runs/{run}/records", schemas.Records)
 async def records_of_run(
     request: Request, run: Name, since: int = 0, *, fresh: bool = False, going: bool = False
 ) -> Response:
@@ -269,7 +269,7 @@ async def _looked_at(request: Request, run: str, *, fresh: bool, going: bool = F
     return found
 
 
-@call(
+@endpoint(
     "look",
     "GET /runs/{run}/log",
     media=("text/plain", "text/event-stream"),
@@ -311,14 +311,14 @@ async def read_log(
     return PlainTextResponse(part.text, headers={"Next-Offset": part.offsets})
 
 
-@call("look", "GET /runs/{run}/script", media=("text/plain",))
+@endpoint("look", "GET /runs/{run}/script", media=("text/plain",))
 async def read_script(found: Found, task: TaskQuery = "0") -> Response:
     """the script of `task`"""
     logs.log_of(found, task)  # raises an error for an unknown task
     return PlainTextResponse(await reading(runs.script, found, task))
 
 
-@call("look", "GET /runs/{run}/outputs", [schemas.Output], headers=("Link",))
+@endpoint("look", "GET /runs/{run}/outputs", [schemas.Output], headers=("Link",))
 async def list_outputs(
     run: Found,
     start: Annotated[
@@ -335,7 +335,7 @@ async def list_outputs(
     return answer
 
 
-@call("look", "GET /runs/{run}/outputs/{path:path}", media=("application/octet-stream",))
+@endpoint("look", "GET /runs/{run}/outputs/{path:path}", media=("application/octet-stream",))
 async def read_output(run: Found, path: str) -> Response:
     """one of these files"""
     file = await reading(runs.output, run, path)
@@ -343,7 +343,7 @@ async def read_output(run: Found, path: str) -> Response:
     return FileResponse(file, media_type="application/octet-stream", filename=file.name)
 
 
-@call("look", "GET /compare", [schemas.Compared])
+@endpoint("look", "GET /compare", [schemas.Compared])
 async def compare_runs(
     request: Request,
     run: Annotated[list[str], Query(default_factory=list, description="a run; may be repeated")],
@@ -353,7 +353,7 @@ async def compare_runs(
     return await reading(lambda: JSONResponse(compare(found)))
 
 
-@call(
+@endpoint(
     "submit",
     "POST /runs",
     schemas.Submitted,
@@ -372,7 +372,7 @@ async def submit_job(request: Request, job: Job) -> Response:
     return JSONResponse(facts, 201, beside)
 
 
-@call(
+@endpoint(
     "submit",
     "POST /code",
     schemas.Code,
@@ -385,7 +385,7 @@ async def send_code(request: Request) -> Response:
     return JSONResponse(await reading(uploads.wanted, body))
 
 
-@call(
+@endpoint(
     "submit",
     "POST /code/{digest}",
     schemas.Piece,
@@ -398,19 +398,19 @@ async def send_piece(request: Request, digest: Name) -> Response:
     return JSONResponse(await reading(uploads.keep, digest, body), 201)
 
 
-@call("submit", "POST /check", schemas.Checked, body=_JOB)
+@endpoint("submit", "POST /check", schemas.Checked, body=_JOB)
 async def check_job(request: Request, job: Job) -> Response:
     """what a job would start, with its `scripts` and warnings; nothing is started"""
     return JSONResponse(await checking(submissions.check, site_of(request).runs, job))
 
 
-@call("submit", "POST /render", schemas.Rendered, body=_JOB)
+@endpoint("submit", "POST /render", schemas.Rendered, body=_JOB)
 async def render_job(request: Request, job: Job) -> Response:
     """what `fairway render --json` prints"""
     return JSONResponse(await checking(submissions.render, site_of(request).runs, job))
 
 
-@call("steer", "POST /runs/{run}/cancel", schemas.Cancelled)
+@endpoint("steer", "POST /runs/{run}/cancel", schemas.Cancelled)
 async def cancel_run(
     found: Found, task: Annotated[str, Query(description="only this task, or step")] = ""
 ) -> Response:
@@ -419,27 +419,27 @@ async def cancel_run(
     return JSONResponse(await reading(cancel_facts, found, task or None))
 
 
-@call("steer", "POST /runs/{run}/retry", schemas.Retried)
+@endpoint("steer", "POST /runs/{run}/retry", schemas.Retried)
 async def retry_run(found: Found) -> Response:
     """retries the tasks that did not succeed"""
     tasks = await acting(actions.retry_run, found)
     return JSONResponse({"run_id": found.id, "tasks": len(tasks)})
 
 
-@call("look", "GET /targets", [schemas.Target])
+@endpoint("look", "GET /targets", [schemas.Target])
 async def list_targets(request: Request) -> Response:
     """what `fairway targets list --offline --json` prints"""
     return JSONResponse(await reading(actions.list_targets))
 
 
-@call("look", "GET /targets/{target}/nodes", [schemas.Node])
+@endpoint("look", "GET /targets/{target}/nodes", [schemas.Node])
 async def list_nodes(request: Request, target: Name) -> Response:
     """what `fairway nodes list TARGET --json` prints"""
     found = await reading(find_target, target)
     return JSONResponse(await acting(actions.list_nodes, found))
 
 
-@call("nodes", "POST /targets/{target}/nodes/{node}/{action}", schemas.NodeAction)
+@endpoint("nodes", "POST /targets/{target}/nodes/{node}/{action}", schemas.NodeAction)
 async def act_on_node(request: Request, target: Name, node: Name, action: Name) -> Response:
     """`drain` keeps new work off the node; `resume` ends that"""
     found = await reading(find_target, target)
@@ -447,35 +447,35 @@ async def act_on_node(request: Request, target: Name, node: Name, action: Name) 
     return JSONResponse({"node": node, "action": action})
 
 
-@call("look", "GET /environments", [schemas.Environment])
+@endpoint("look", "GET /environments", [schemas.Environment])
 async def list_environments(request: Request) -> Response:
     """the names and files of environments"""
     known = await reading(known_environments)
     return JSONResponse([{"name": name, "file": str(file)} for name, file in known.items()])
 
 
-@call("look", "GET /environments/{name}/check", [schemas.Finding])
+@endpoint("look", "GET /environments/{name}/check", [schemas.Finding])
 async def check_environment(request: Request, name: Name) -> Response:
     """what `fairway check NAME --json` prints"""
     found = await checking(actions.checked, actions.environment_file(name))
     return JSONResponse([finding_facts(each) for each in found])
 
 
-@call("look", "GET /environments/{name}/cost", dict[str, Any])
+@endpoint("look", "GET /environments/{name}/cost", dict[str, Any])
 async def cost_of_environment(request: Request, name: Name) -> Response:
     """what `fairway cost NAME --offline --json` prints"""
     return JSONResponse(await checking(actions.cost, actions.environment_file(name)))
 
 
-@call("look", "GET /environments/{name}/diagram", media=("image/svg+xml",))
+@endpoint("look", "GET /environments/{name}/diagram", media=("image/svg+xml",))
 async def draw_environment(request: Request, name: Name) -> Response:
     """a diagram, as SVG"""
     file = actions.environment_file(name)
-    picture = await checking(actions.drawn, file, file.stat().st_mtime_ns)
+    picture = await checking(actions.draw_diagram, file, file.stat().st_mtime_ns)
     return Response(picture, media_type="image/svg+xml")
 
 
-@call("look", "GET /cost", schemas.RunCosts)
+@endpoint("look", "GET /cost", schemas.RunCosts)
 async def cost_of_runs(
     request: Request,
     by: Annotated[
@@ -491,7 +491,7 @@ async def cost_of_runs(
     return JSONResponse(await reading(actions.run_costs, site.runs, by, since))
 
 
-@call("look", "GET /openapi.json", dict[str, Any])
+@endpoint("look", "GET /openapi.json", dict[str, Any])
 async def openapi(request: Request) -> Response:
     """all these calls, as an OpenAPI document"""
     return JSONResponse(document())

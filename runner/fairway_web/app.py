@@ -24,7 +24,7 @@ from fairway_web.api import api, problem
 from fairway_web.auth import OPEN_PATHS, SAFE, Refused, SignIn
 from fairway_web.pages import PAGES, problem_page
 from fairway_web.roles import ALONE, OPEN, RequestContext, in_context, requiring, route
-from fairway_web.runs import Runs, unfit
+from fairway_web.runs import Runs, query_error
 from fairway_web.submit_page import SUBMIT_PAGES
 from fairway_web.threads import Follower, Site, file_error, reading, site_of
 
@@ -216,7 +216,7 @@ async def _problem(request: Request, error: Exception) -> Response:
                 id_, hint = "wrong-method", f"this path takes {allowed}"
             error = UserError.of(id_, str(error.detail), hint)
         case RequestValidationError():
-            error = unfit(error.errors())
+            error = query_error(error.errors())
         case OSError():
             error = file_error(error)
     assert isinstance(error, UserError)

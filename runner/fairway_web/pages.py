@@ -24,7 +24,7 @@ from fairway_runner.runs.view import action_facts
 from fairway_runner.targets.lookup import find_target
 from fairway_web import actions, logs, runs
 from fairway_web.actions import cancel_run, each_of, may_steer, retry_run
-from fairway_web.roles import may, request_context, route
+from fairway_web.roles import is_allowed, request_context, route
 from fairway_web.runs import RunQuery
 from fairway_web.threads import acting, checking, reading, site_of
 
@@ -52,7 +52,7 @@ def _templates() -> Environment:
 
 def page(name: str, status: int = 200, /, **facts: Any) -> HTMLResponse:
     """Renders a page, without buttons for actions that the caller may not perform."""
-    asks = {"person": request_context().person, "may": may}
+    asks = {"person": request_context().person, "may": is_allowed}
     return HTMLResponse(_templates().get_template(name).render(**facts, **asks), status)
 
 
@@ -63,7 +63,7 @@ def fragment(name: str, /, **facts: Any) -> HTMLResponse:
 
 def _part(name: str, facts: Mapping[str, Any]) -> Markup:
     template = _templates().get_template(name)
-    asks = {"person": request_context().person, "may": may}
+    asks = {"person": request_context().person, "may": is_allowed}
     block = template.blocks["fragment"]
     return Markup("".join(block(template.new_context({**facts, **asks}))))  # noqa: S704 - it escapes
 

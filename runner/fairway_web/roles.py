@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from starlette.routing import Route
 
 from fairway_core.findings import UserError
-from fairway_runner.jobs.project_files import holding
+from fairway_runner.jobs.project_files import set_within
 from fairway_runner.runs import labels
 
 if TYPE_CHECKING:
@@ -105,17 +105,17 @@ def request_context() -> RequestContext:
 
 def in_context(context: RequestContext) -> AbstractContextManager[None]:
     """Sets the context within the block."""
-    return holding(_context, context)
+    return set_within(_context, context)
 
 
-def may(action: str) -> bool:
+def is_allowed(action: str) -> bool:
     """Returns True if the caller may perform the action."""
     return request_context().person.may(action)
 
 
 def require(action: str, path: str) -> None:
     """Raises UserError if the caller may not perform the action, and records the refusal."""
-    if not may(action):
+    if not is_allowed(action):
         with audited(action, {"path": path}):
             raise refused(action)
 
@@ -175,7 +175,7 @@ def audited(action: str, about: Mapping[str, str]) -> Iterator[None]:
 
 
 @contextmanager
-def noted(action: str, run: Run) -> Iterator[None]:
+def audit_and_note(action: str, run: Run) -> Iterator[None]:
     """Audits like `audited`; if the block succeeds, records a named person in the run too."""
     with audited(action, {"run": run.id}):
         yield

@@ -18,11 +18,11 @@ from fairway_agent.quick import dataclass
 from fairway_agent.spec import LAST
 from fairway_core.findings import Finding, UserError, finding_facts
 from fairway_core.yaml_text import unfit_character
-from fairway_runner.quantities import iso, moment
+from fairway_runner.quantities import iso, parse_moment
 from fairway_runner.runs.folder import begun_steps, chosen_task
-from fairway_runner.runs.kept import kept, leads_out
+from fairway_runner.runs.kept import leads_out, walk_outputs
 from fairway_runner.runs.outputs import empty_outputs
-from fairway_runner.runs.query import Column, Wanted, listed, select
+from fairway_runner.runs.query import Column, Wanted, list_facts, select
 from fairway_runner.runs.records import damaged, read_json, read_specs
 from fairway_runner.runs.store import Run, RunStore
 from fairway_runner.runs.view import run_facts
@@ -105,7 +105,7 @@ class RunQuery(BaseModel):
         try:
             return cls.model_validate({name: query[name] for name in query if query[name]} | lists)
         except ValidationError as error:
-            raise unfit(error.errors()) from None
+            raise query_error(error.errors()) from None
 
     @property
     def shown(self) -> list[Column]:
@@ -113,7 +113,7 @@ class RunQuery(BaseModel):
         return Column.listed(self.columns)
 
 
-def unfit(errors: Iterable[Mapping[str, Any]]) -> UserError:
+def query_error(errors: Iterable[Mapping[str, Any]]) -> UserError:
     """Returns the error for query values that pydantic does not accept."""
     hint = "GET /api/v1/openapi.json describes the values of each call"
     found = []
@@ -137,7 +137,7 @@ class Page:
 def page_of(store: RunStore, query: RunQuery) -> Page:
     """Returns the runs that a query selects. Raises UserError for an invalid value."""
     columns = query.shown
-    since = moment("since", query.since) if query.since else None
+    since = parse_moment("since", query.since) if query.since else None
     given = query.model_dump(include={"name", "target", "text", "before", "behind"})
     wanted = Wanted(states=query.state, tags=query.tag, since=since, **given)
     # One more than is shown indicates that there are others.
@@ -150,7 +150,7 @@ def page_of(store: RunStore, query: RunQuery) -> Page:
         edge = {"before": repr(last.record.created), "behind": last.id}
         kept = query.model_dump(exclude_defaults=True, exclude={"fresh"}) | edge
         older = urlencode(kept, doseq=True)
-    facts = [listed(each, columns, found.findings) for each in reversed(chosen)]
+    facts = [list_facts(each, columns, found.findings) for each in reversed(chosen)]
     return Page(facts, older, found.findings)
 
 
@@ -213,7 +213,7 @@ def outputs(run: Run, start: int = 0) -> tuple[list[dict[str, Any]], bool]:
 def _output_files(run: Run) -> Iterator[dict[str, Any]]:
     for index in range(run.record.tasks):
         base, task = run.task_folder(index) / "outputs", run.task_name(index)
-        for each in kept(base, base):
+        for each in walk_outputs(base, base):
             found = {"path": f"{task}/{each.path.relative_to(base).as_posix()}"}
             if unfit_character(found["path"] + each.link):
                 continue  # no name in JSON, or in an address

@@ -19,15 +19,15 @@ from fairway_core.findings import Finding, UserError
 from fairway_core.yaml_text import parse_yaml, unfit_character
 from fairway_runner.jobs.job import JOB_NAME
 from fairway_runner.jobs.job_file import JobFile, job_of_text
-from fairway_runner.jobs.project_files import confined, is_code_of, sent
+from fairway_runner.jobs.project_files import confined, is_code_of, uploaded_code
 from fairway_runner.runs.store import Run, RunStore
 from fairway_runner.submit import submission
-from fairway_runner.submit.rerun import Submitted, ready_again, submitted
+from fairway_runner.submit.rerun import Submitted, prepare_again, submitted
 from fairway_runner.targets.lookup import find_target
-from fairway_runner.worker import lift, look_at_job
+from fairway_runner.worker import look_at_job, remove_limits
 from fairway_web.actions import require_targets
 from fairway_web.code_upload import Uploads
-from fairway_web.roles import RequestContext, audited, by, in_context, may, request_context
+from fairway_web.roles import RequestContext, audited, by, in_context, is_allowed, request_context
 from fairway_web.runs import Runs, located_facts
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def submit(runs: Runs, asked: Asked) -> tuple[Run, Sequence[Finding]]:
 
 def _check(base: Path, by: RequestContext, asked: Asked) -> dict[str, Any]:
     with _ready(base, by, asked) as ready:
-        submission.recorded_before(ready, RunStore(base))
+        submission.find_recorded(ready, RunStore(base))
         return {
             "name": ready.record.name,
             "target": ready.record.target,
@@ -127,10 +127,10 @@ def _render(base: Path, by: RequestContext, asked: Asked) -> dict[str, Any]:
 def _submit(base: Path, who: RequestContext, asked: Asked) -> tuple[str, str, Sequence[Finding]]:
     with _ready(base, who, asked, copies=True) as ready:
         if ready.tasks > submission.MANY and not asked.yes:
-            raise submission.many(ready.tasks, "send `yes: true` to start them")
+            raise submission.unconfirmed(ready.tasks, "send `yes: true` to start them")
         if (person := by()) is not None:
             ready.sign(person)
-        lift()
+        remove_limits()
         run = submission.submit(ready, RunStore(base))
         return run.id, ready.record.target, ready.warnings
 
@@ -161,12 +161,12 @@ def _ready(
         stack.enter_context(in_context(who))
         if asked.code is not None:
             code, origin = stack.enter_context(Uploads(base).unpacked(asked.code))
-            stack.enter_context(sent(origin))
+            stack.enter_context(uploaded_code(origin))
             root = origin.root
-        if not may("here"):
+        if not is_allowed("here"):
             stack.enter_context(confined(root))
         if asked.run is not None:
-            ready, _ = stack.enter_context(ready_again(*_again(runs, asked), **options))
+            ready, _ = stack.enter_context(prepare_again(*_again(runs, asked), **options))
         else:
             store = RunStore(base)  # a job may name an earlier run by a prefix of its ID
             job_file = _job_file(runs, asked, code)

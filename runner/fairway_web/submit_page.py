@@ -21,7 +21,7 @@ from fairway_runner.runs.query import Wanted, select
 from fairway_runner.submit.rerun import submitted
 from fairway_runner.targets.lookup import all_targets
 from fairway_web import submissions
-from fairway_web.actions import usable
+from fairway_web.actions import usable_targets
 from fairway_web.pages import form_of, fragment, page
 from fairway_web.roles import route
 from fairway_web.submissions import UNNAMED, Asked, job_name, project_file
@@ -133,7 +133,7 @@ def _choices(site: Site) -> dict[str, Any]:
         "templates": list(all_templates(Path.cwd())),
         "files": list(islice(_job_files(site.runs.base.parent), _MOST_FILES)),
         "runs": [run.id for run, _ in reversed(latest)],
-        "targets": usable(all_targets()),
+        "targets": usable_targets(all_targets()),
     }
 
 

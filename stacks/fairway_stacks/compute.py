@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import fairway_constructs as az
-from fairway_constructs.bastion import let_in
+from fairway_constructs.bastion import grant_connections
 from fairway_constructs.cloud_init import ADMIN_USERNAME
 from fairway_constructs.network_access import public_ranges
 from fairway_constructs.nodes import sends_gpu_metrics
@@ -71,7 +71,9 @@ class ComputeStack(RoleStack):
         # Lets admins see the nodes in Azure; the bastion itself is in the network stack.
         for admin in environment.access.admins:
             assert self.place.group_id is not None
-            let_in(self, "nodes", admin, resource_id=self.place.group_id, what="the nodes")
+            grant_connections(
+                self, "nodes", admin, resource_id=self.place.group_id, what="the nodes"
+            )
         az.Targets(self, [targets[name] for name in environment.clusters])
 
     @property

@@ -13,7 +13,7 @@ from fairway_core.kubernetes import health
 from fairway_core.kubernetes.credentials import credentials
 from fairway_core.kubernetes.manifests import manifests
 from fairway_core.kubernetes.pools import Volume
-from fairway_stacks.stack import referred_to
+from fairway_stacks.stack import referenced_ids
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -88,7 +88,7 @@ class AksResources:
             outbound="userDefinedRouting" if routes else "userAssignedNATGateway",
             allowed=environment.access.allowed,
             egress_address=network.egress_address,
-            placements=referred_to(environment.node_pools, "proximity_placement_group"),
+            placements=referenced_ids(environment.node_pools, "proximity_placement_group"),
             workspace_id=monitoring.workspace_id if monitoring else None,
             spot=any(pool.spot for pool in environment.node_pools.values()),
         )

@@ -14,7 +14,7 @@ from fairway_constructs.slurm.scheduler import let_scale
 from fairway_core.environment.filesystems import homes, scheduler_mounts
 from fairway_core.slurm import Qos
 from fairway_stacks.boot_data import accounts_of, partitions_of, slurm_partitions
-from fairway_stacks.stack import referred_to
+from fairway_stacks.stack import referenced_ids
 
 if TYPE_CHECKING:
     from fairway_constructs.identity import Identity
@@ -158,6 +158,6 @@ class SlurmResources:
             scale_sets=self._scale_sets,
             subnet=self._subnet,
             identity_id=self._foundation.nodes.id,
-            images=referred_to(self._partitions, "image_id"),
-            placements=referred_to(self._partitions, "proximity_placement_group"),
+            images=referenced_ids(self._partitions, "image_id"),
+            placements=referenced_ids(self._partitions, "proximity_placement_group"),
         )

@@ -149,11 +149,11 @@ def local_state(
     Backend(stack, "local", there)
 
 
-def referred_to(clusters: Mapping[str, object], field: str) -> dict[str, str]:
+def referenced_ids(clusters: Mapping[str, object], field: str) -> dict[str, str]:
     """Returns the resource ids in a field of clusters: each id once, by the first cluster with it.
 
     >>> from types import SimpleNamespace as Cluster
-    >>> referred_to({"a": Cluster(image_id="i"), "b": Cluster(image_id="i")}, "image_id")
+    >>> referenced_ids({"a": Cluster(image_id="i"), "b": Cluster(image_id="i")}, "image_id")
     {'a': 'i'}
     """
     found: dict[str, str] = {}

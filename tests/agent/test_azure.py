@@ -17,7 +17,7 @@ from serving import Handler, serving
 from vaults import FakeVault
 
 from fairway_agent import web_secrets
-from fairway_agent.access import exchanged
+from fairway_agent.access import exchange_token
 from fairway_agent.web_secrets import certificate_of, files_of, main
 from fairway_boot.http import Failure
 
@@ -49,7 +49,7 @@ def registry() -> Iterator[Registry]:
 
 def test_azure_registry_exchange_is_retried_on_429_and_503(registry: Registry) -> None:
     registry.answers = [(503, {}), (429, {}), (200, {"refresh_token": "own"})]
-    assert exchanged(registry.url, SERVER, "identity's") == "own"
+    assert exchange_token(registry.url, SERVER, "identity's") == "own"
     form = {"grant_type": ["access_token"], "service": [SERVER], "access_token": ["identity's"]}
     assert registry.asked == [("/oauth2/exchange", form)] * 3
 
@@ -67,7 +67,7 @@ def test_azure_registry_exchange_without_a_token_is_not_retried(
 ) -> None:
     registry.answers = [answer]
     with pytest.raises(Failure, match=why):
-        exchanged(registry.url, SERVER, "identity's")
+        exchange_token(registry.url, SERVER, "identity's")
     assert len(registry.asked) == 1
 
 

@@ -249,7 +249,7 @@ def test_container_pull_from_azure_registry_uses_the_node_identity(
 ) -> None:
     host.has("docker")
     monkeypatch.setattr(access, "bearer", lambda _: {"Authorization": "Bearer own"})
-    monkeypatch.setattr(access, "exchanged", lambda _, server, own: f"{own}-token-of-{server}")
+    monkeypatch.setattr(access, "exchange_token", lambda _, server, own: f"{own}-token-of-{server}")
     program = str(host.bin / "docker")
     found = access.log_in("docker", program, "lab.azurecr.io/train:1", str(host.folder))
     assert found["DOCKER_CONFIG"] == str(host.folder)
@@ -265,7 +265,7 @@ def test_container_pull_reports_refused_login_and_failed_download(
 ) -> None:
     program = executable(host.bin / "refusing", "echo 'unauthorized: no AcrPull' >&2; exit 3")
     monkeypatch.setattr(access, "bearer", lambda _: {"Authorization": "Bearer own"})
-    monkeypatch.setattr(access, "exchanged", lambda _, server, own: f"{own}-token-of-{server}")
+    monkeypatch.setattr(access, "exchange_token", lambda _, server, own: f"{own}-token-of-{server}")
     with pytest.raises(Fault) as refused:
         access.log_in("docker", str(program), "lab.azurecr.io/train:1", str(host.folder))
     said = "lab.azurecr.io does not let this node in: unauthorized: no AcrPull"
@@ -325,7 +325,7 @@ def test_container_of_podman_maps_root_to_the_user(monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("FAIRWAY_RUN", "job-abc")
     monkeypatch.setenv("FAIRWAY_SCRATCH_DIR", "/mnt/resource_nvme/fairway-30001/job")
     runtime = container.Runtime("podman", "/usr/bin/podman", ("--root=/x",))
-    words = container.words_of(
+    words = container.command_line(
         runtime, Container(IMAGE, ("--env=A=1",)), ["true"], seen=["/data"], names=["KEY"], name="n"
     )
     assert words[:4] == ["/usr/bin/podman", "--root=/x", "run", "--rm"]
@@ -339,7 +339,7 @@ def test_container_of_podman_maps_root_to_the_user(monkeypatch: pytest.MonkeyPat
 def test_podman_store_is_local_and_its_state_is_cleared_after_a_reboot(
     disk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    options = container.own_store()
+    options = container.image_store_options()
     assert options[:3] == (
         f"--root={disk}/podman/store",
         f"--runroot={disk}/podman/run",
@@ -347,14 +347,14 @@ def test_podman_store_is_local_and_its_state_is_cleared_after_a_reboot(
     )
     assert os.environ["XDG_RUNTIME_DIR"] == f"{disk}/podman/run"
     assert (disk / "podman/run").stat().st_mode & 0o777 == 0o700
-    container.own_store()
+    container.image_store_options()
     state = disk / "podman/run/alive"
     state.touch()
-    container.own_store()
+    container.image_store_options()
     assert state.exists()
     (tmp_path / "boot_id").write_text("another\n")
     monkeypatch.setattr(container, "_BOOT", tmp_path / "boot_id")
-    container.own_store()
+    container.image_store_options()
     assert not state.exists()
 
 
@@ -364,7 +364,7 @@ def test_podman_store_of_another_user_is_refused(
     disk.mkdir()
     monkeypatch.setattr(os, "getuid", lambda: disk.stat().st_uid + 1)
     with pytest.raises(Fault, match="belongs to another user") as refused:
-        container.own_store()
+        container.image_store_options()
     assert refused.value.record["exit_code"] == 4
 
 

@@ -137,7 +137,7 @@ def _mail(server: str, status: RunState = FAILED, **more: Any) -> dict[str, Any]
     to = ("me@example.org", "you@example.org")
     mail = Mail(**{"to": to, "server": server, "sender": "fairway@example.org", **more})
     told = Told("", ("failed",), "auto", mail=mail)
-    [order] = notify.orders(RunPlan("job-a", "/code", notify=told), status)
+    [order] = notify.due_notifications(RunPlan("job-a", "/code", notify=told), status)
     return order
 
 

@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from fairway_agent import control, metric_logs, outputs, process_limits
-from fairway_agent.outputs import collect, draft_of, drop_excluded, empty, make_storable
+from fairway_agent.outputs import collect, draft_of, drop_excluded, empty_outputs, make_storable
 from fairway_agent.spec import Best, Chained, Output, RunPlan
 from fairway_boot.files import Fault
 
@@ -63,7 +63,7 @@ def test_outputs_without_a_file_after_success_are_listed(
     written: Path, output: Output, is_empty: bool
 ) -> None:
     (written / "void").mkdir()
-    found = empty(written, {"model": Output("model/**", "success"), "other": output})
+    found = empty_outputs(written, {"model": Output("model/**", "success"), "other": output})
     assert found == (("other",) if is_empty else ())
 
 

@@ -30,7 +30,7 @@ remote_exec.SILENCE = {_SILENCE}
 clock = pathlib.Path(sys.argv[1])
 remote_exec._CUT_GRACE = float(sys.argv[2])
 remote_exec.time = types.SimpleNamespace(monotonic=lambda: float(clock.read_text()))
-sys.exit(remote_exec.answer())
+sys.exit(remote_exec.serve_command())
 """
 
 
@@ -202,10 +202,10 @@ def test_remote_exec_probe_of_a_node_whose_login_hangs_ends(
     """As one whose shell waits for a home on a network: ssh has connected long before."""
     executable(programs / "ssh", 'case "$*" in *hung*) exec sleep 600;; *) echo said;; esac')
     assert remote_exec.unreachable(["nd-0"]) == []
-    assert remote_exec.printed("nd-0", ["x"]) == "said\n"
+    assert remote_exec.output_of("nd-0", ["x"]) == "said\n"
     monkeypatch.setattr(remote_exec, "_LOGIN", 0.1)
     assert remote_exec.unreachable(["hung"]) == ["hung"]
-    assert remote_exec.printed("hung", ["x"]) == ""
+    assert remote_exec.output_of("hung", ["x"]) == ""
 
 
 @pytest.fixture
@@ -240,5 +240,5 @@ def test_sshd_mesh_answer_excludes_the_output_of_bashrc(
     sshd_mesh.install_keys(meeting)
     sshd_mesh.start_server(meeting, "127.0.0.1", tmp_path / "context")
     config = sshd_mesh.connect(meeting, ["127.0.0.1"])
-    answers = sshd_mesh.order(config, ["127.0.0.1"], "fairway-event end")
+    answers = sshd_mesh.command_all(config, ["127.0.0.1"], "fairway-event end")
     assert answers == {"127.0.0.1": b"served fairway-event end\n"}

@@ -16,7 +16,7 @@ from programs import executable
 from fairway_agent import machine, resources
 from fairway_agent.fanout import remote_exec
 from fairway_agent.fanout.launchers import free_port
-from fairway_agent.machine import Host, Machine, lend
+from fairway_agent.machine import Host, Machine, allocate_share
 from fairway_agent.records import Unfit
 from fairway_agent.resources import Devices, Gpu, NeverFits, Share, Wanted, numbers_of, ports_of
 from fairway_agent.ssh.cluster_nodes import Nodes, Queue
@@ -41,7 +41,7 @@ def nvidia_smi(folder: Path, gpus: int) -> None:
 
 
 def taken(node: Path, wanted: Wanted, of: Devices = NODE) -> Share:
-    share = lend(node, of, wanted)
+    share = allocate_share(node, of, wanted)
     assert share is not None
     return share
 
@@ -55,7 +55,7 @@ def test_ledger_gives_eight_tasks_separate_gpus_cores_and_ports(tmp_path: Path) 
     assert {share.part for share in shares} == {1 / 8}
     ports = [range(first, last + 1) for first, last in (share.ports for share in shares)]
     assert len(set().union(*ports)) == sum(map(len, ports)) > 20_000
-    assert lend(node, NODE, ONE) is None
+    assert allocate_share(node, NODE, ONE) is None
     machine.give_back(shares[3])
     again = taken(node, ONE)
     assert again == shares[3]
@@ -86,8 +86,8 @@ def test_ledger_lends_gpus_that_lie_together_and_cores_that_are_free(tmp_path: P
     told = share.environment()
     assert (told["CUDA_VISIBLE_DEVICES"], told["ROCR_VISIBLE_DEVICES"]) == ("", "")
     assert told["FAIRWAY_CORES"] == "0-89"
-    assert lend(node, NODE, Wanted(cores=7)) is None
-    assert lend(node, NODE, ONE) is None, "a GPU's part of the cores is not free"
+    assert allocate_share(node, NODE, Wanted(cores=7)) is None
+    assert allocate_share(node, NODE, ONE) is None, "a GPU's part of the cores is not free"
     # Devices that a refused request considered are free for the next.
     assert taken(node, Wanted(gpus=8, cores=6)).cores == tuple(range(90, 96))
 
@@ -95,18 +95,18 @@ def test_ledger_lends_gpus_that_lie_together_and_cores_that_are_free(tmp_path: P
 @pytest.mark.parametrize("wanted", [Wanted(gpus=9), Wanted(cores=97), Wanted(gpus=1, cores=97)])
 def test_ledger_take_of_more_than_any_node_has_is_refused(tmp_path: Path, wanted: Wanted) -> None:
     with pytest.raises(NeverFits, match=f"needs {wanted}, and the node has 8 GPUs and 96 cores"):
-        lend(tmp_path / "n1", NODE, wanted)
+        allocate_share(tmp_path / "n1", NODE, wanted)
 
 
 HOLDER = """
 import signal, subprocess, sys
 from pathlib import Path
 sys.path[:0] = {path!r}
-from fairway_agent.machine import lend
+from fairway_agent.machine import allocate_share
 from fairway_agent.resources import Devices, Gpu
 from fairway_agent.resources import Wanted
 node = Devices(tuple(map(Gpu, range(8))), tuple(range(96)), 96)
-share = lend(Path({file!r}), node, Wanted(gpus=8))
+share = allocate_share(Path({file!r}), node, Wanted(gpus=8))
 words = ["sh", "-c", "echo $$; exec sleep 1000"]
 child = subprocess.Popen(words, pass_fds=[share.lock] * {keeps}, start_new_session=True)
 signal.pause()
@@ -120,11 +120,11 @@ def test_ledger_share_of_a_killed_process_is_free_again(tmp_path: Path, keeps: b
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as process:
         task = int(process.stdout.readline())
         node = tmp_path / "n1"
-        assert lend(node, NODE, ONE) is None
+        assert allocate_share(node, NODE, ONE) is None
         end = os.pidfd_open(task)
         process.send_signal(signal.SIGKILL)
         process.wait()
-        assert (lend(node, NODE, ONE) is None) is keeps
+        assert (allocate_share(node, NODE, ONE) is None) is keeps
         os.kill(task, signal.SIGKILL)
         assert select.select([end], [], [], 300)[0]
         os.close(end)
@@ -223,7 +223,7 @@ class TestNodes:
             assert argv[-1] == "fairway_agent.resources"
             return f"welcome\n{said}\n"
 
-        monkeypatch.setattr(remote_exec, "printed", printed)
+        monkeypatch.setattr(remote_exec, "output_of", printed)
         monkeypatch.setattr(remote_exec, "unreachable", lambda _: [])
         return tmp_path
 
@@ -269,13 +269,13 @@ class TestNodes:
     ) -> None:
         """A resting run wants nodes again while the other queries the devices of its new node."""
         first, second = self.of(shared, "a"), self.of(shared, "b")
-        said = remote_exec.printed
+        said = remote_exec.output_of
 
         def printed(host: str, argv: Sequence[str]) -> str:
             assert first.take(2, 2) is None
             return said(host, argv)
 
-        monkeypatch.setattr(remote_exec, "printed", printed)
+        monkeypatch.setattr(remote_exec, "output_of", printed)
         host = self.one(second)
         assert second.take(1, 1, ONE) is None
         second.give_back([host], 1)
@@ -287,7 +287,7 @@ class TestNodes:
         """The first node has no GPUs; the second has enough for the task."""
         small, large = json.dumps({**NODE.to_json(), "gpus": []}), json.dumps(NODE.to_json())
         monkeypatch.setattr(
-            remote_exec, "printed", lambda host, _: small if host == "node-1" else large
+            remote_exec, "output_of", lambda host, _: small if host == "node-1" else large
         )
         run = self.of(shared, "a")
         assert self.places([self.one(run, Wanted(gpus=4))]) == [("node-2", 0)]
@@ -301,7 +301,7 @@ class TestNodes:
 
         run = self.of(shared, "a")
         with monkeypatch.context() as patch:
-            patch.setattr(remote_exec, "printed", full)
+            patch.setattr(remote_exec, "output_of", full)
             with pytest.raises(OSError, match="No space"):
                 run.take(1, 1, ONE)
         assert self.places([self.one(run)]) == [("node-1", 0)]
@@ -315,7 +315,7 @@ class TestNodes:
         self, shared: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         said = {"node-1": '{"gpus": "\x1b[2J"}', "node-2": "[" * 100_000}
-        monkeypatch.setattr(remote_exec, "printed", lambda host, _: said[host])
+        monkeypatch.setattr(remote_exec, "output_of", lambda host, _: said[host])
         nodes = self.of(shared, "a")
         assert nodes.take(1, 1, ONE) is None
         assert nodes.reason.startswith("waits for 1 GPU of a node: 0 free of 0 that are up")

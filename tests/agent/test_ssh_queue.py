@@ -290,7 +290,7 @@ def test_shared_queue_never_gives_one_node_to_two_users(
 ) -> None:
     node = Devices((Gpu(0, ()), Gpu(1, ())), (0, 1), 2)
     said = json.dumps(node.to_json())
-    monkeypatch.setattr(remote_exec, "printed", lambda *_: said)
+    monkeypatch.setattr(remote_exec, "output_of", lambda *_: said)
     monkeypatch.setattr(resources, "look", lambda: node)
     hers, his = (take(queue, run, 1, Wanted(gpus=1)) for run in ("hers", "his"))
     with somebody(ADA, hers) as [hers, _], somebody(BOB, his) as [his, _]:

@@ -282,11 +282,11 @@ def _task(run: Supervisor, index: int, *, nodes: int, began: float) -> Task:
 
 def test_limits_name_the_first_exceeded_and_sum_node_seconds(tmp_path: Path) -> None:
     plan, held = RunPlan("job-a", "/", max_duration=3600.0, max_cost=BUDGET), Held(57_600.0)
-    assert limits.over(plan, 1e9, 1e9, held) == Over(
+    assert limits.exceeded_limit(plan, 1e9, 1e9, held) == Over(
         "max_cost", "it was over its max_cost of 200 USD"
     )
-    assert limits.over(plan, 1e9 + 3600, 1e9, held).limit == "max_duration"
-    assert limits.over(plan, 1e9 + 3600, None, held) is None
+    assert limits.exceeded_limit(plan, 1e9 + 3600, 1e9, held).limit == "max_duration"
+    assert limits.exceeded_limit(plan, 1e9 + 3600, None, held) is None
     # One that ended (2 × 100 s), one that runs in its second attempt (10 s and 30 s of 4 nodes),
     # one that waits for its third (20 s), and one that Slurm has ended.
     states = [
@@ -298,6 +298,6 @@ def test_limits_name_the_first_exceeded_and_sum_node_seconds(tmp_path: Path) -> 
     for index, state in enumerate(states):
         (tmp_path / "tasks" / str(index)).mkdir(parents=True)
         state_files.write(tmp_path / "tasks" / str(index), state)
-    assert limits.held(tmp_path, dict(zip("01234", (2, 4, 1, 1, 8), strict=True)), 1e9) == Held(
-        200 + 160 + 20 + 5, 4
-    )
+    assert limits.node_seconds(
+        tmp_path, dict(zip("01234", (2, 4, 1, 1, 8), strict=True)), 1e9
+    ) == Held(200 + 160 + 20 + 5, 4)

@@ -16,9 +16,17 @@ from properties import tried
 from fairway_agent import state_files, task_logs
 from fairway_agent.spec import RunPlan, TaskSpec
 from fairway_agent.task import attempts
-from fairway_agent.task.scheduled import Scheduled, keep_before
+from fairway_agent.task.scheduled import Scheduled, store_first_line
 from fairway_agent.task.task import Nodes, Task
-from fairway_agent.task_logs import MASK, Mask, append, attempt_line, begun, missing_program, pump
+from fairway_agent.task_logs import (
+    MASK,
+    Mask,
+    append,
+    attempt_begun,
+    attempt_line,
+    missing_program,
+    pump,
+)
 
 
 def masked(secrets: list[str], *pieces: bytes) -> bytes:
@@ -137,7 +145,7 @@ def test_attempt_line_names_an_existing_checkpoint(tmp_path: Path) -> None:
     (tmp_path / "step-7").touch()
     line = attempt_line(2, "exit code 3", str(tmp_path))
     assert line == f"fairway: attempt 3: exit code 3; the checkpoint is in {tmp_path}"
-    assert begun(line.encode()) == 3
+    assert attempt_begun(line.encode()) == 3
 
 
 @pytest.mark.parametrize(
@@ -162,11 +170,11 @@ def test_attempt_end_reason_is_kept_for_the_next_attempt(tmp_path: Path) -> None
     scheduler = Scheduled(none, none, none)
     task = Task(RunPlan("job-a", "/x"), TaskSpec(0), tmp_path, tmp_path)
     assert scheduler.ended_before(task) == Scheduled.BEGUN_AGAIN
-    keep_before(scheduler.before_file(task), "it ended with exit code 3")
+    store_first_line(scheduler.before_file(task), "it ended with exit code 3")
     assert scheduler.ended_before(task) == "it ended with exit code 3"
     assert scheduler.begin(task)  # an attempt that recorded no reason has lost its node
     assert scheduler.ended_before(task) == Scheduled.BEGUN_AGAIN
-    keep_before(tmp_path / "gone" / "0", "nobody can hear this")
+    store_first_line(tmp_path / "gone" / "0", "nobody can hear this")
 
 
 @pytest.mark.parametrize(

@@ -327,12 +327,12 @@ def test_files_write_json_replaces_the_file_entirely_or_not_at_all(
 
 def test_files_lock_has_one_holder_at_a_time(tmp_path: Path) -> None:
     lock = tmp_path / "lock"
-    with files.alone(lock):
+    with files.hold_lock(lock):
         assert files.try_lock(lock) is None
     held = files.try_lock(lock)
     assert held is not None
     assert files.try_lock(lock) is None
     assert not os.get_inheritable(held), "no program that is started keeps it"
     os.close(held)
-    with files.alone(lock):
+    with files.hold_lock(lock):
         pass

@@ -75,7 +75,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     found.shared.mkdir()
     monkeypatch.setattr(idle_stop.subprocess, "run", found.run)
     monkeypatch.setattr(idle_stop.shutil, "which", lambda _: "/bin/loginctl")
-    monkeypatch.setattr(gpus, "use_now", lambda: found.gpus)
+    monkeypatch.setattr(gpus, "current_load", lambda: found.gpus)
 
     def send(method: str, url: str, *, headers: dict[str, str]) -> None:
         assert headers["Authorization"] == "Bearer for https://management.azure.com/"
@@ -317,20 +317,20 @@ class TestGpus:
     ) -> None:
         lines = "echo '0, 97, 70123, 81559, 643.21'; echo '1, [N/A], 10, 81559, 60.1'; echo junk"
         executable(programs / "nvidia-smi", lines)
-        assert gpus.use_now() == {0: 0.97, 1: None}
+        assert gpus.current_load() == {0: 0.97, 1: None}
         executable(programs / "nvidia-smi", f"{lines}; exit 9")
-        assert gpus.use_now() is None
+        assert gpus.current_load() is None
         executable(programs / "nvidia-smi", "echo 'Unable to determine the device handle for GPU0'")
-        assert gpus.use_now() is None, "its GPUs may work"
+        assert gpus.current_load() is None, "its GPUs may work"
         executable(programs / "nvidia-smi", "echo No devices were found")
-        assert gpus.use_now() == {}
+        assert gpus.current_load() == {}
 
     def test_gpu_use_without_nvidia_smi_is_read_from_the_amd_driver(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(shutil, "which", lambda _: None)
-        assert gpus.use_now(tmp_path) == {}
+        assert gpus.current_load(tmp_path) == {}
         device = tmp_path / "class" / "drm" / "card0" / "device"
         device.mkdir(parents=True)
         (device / "gpu_busy_percent").write_text("42\n")
-        assert gpus.use_now(tmp_path) == {0: 0.42}
+        assert gpus.current_load(tmp_path) == {0: 0.42}

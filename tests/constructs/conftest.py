@@ -17,7 +17,7 @@ from tests.constructs.bindings.validator import validate
 from fairway_constructs.azurerm.provider import AzurermProvider
 from fairway_constructs.cdk import App, Stack
 from fairway_constructs.placement import Placement
-from fairway_constructs.scope import put
+from fairway_constructs.scope import set_placement
 
 
 @pytest.fixture(scope="session")
@@ -43,7 +43,7 @@ class ShortStack(Stack):
 def stack(place: Placement) -> Stack:
     """Returns a stack to build in without writing anything."""
     made = ShortStack(App(), "lab-test")
-    put(made, place)
+    set_placement(made, place)
     return made
 
 
@@ -60,7 +60,7 @@ def synthesize(
         folder = tmp_path_factory.mktemp("cdktf.out")
         app = App(outdir=str(folder))
         stack = ShortStack(app, "lab-test")
-        put(stack, replace(place, **different))
+        set_placement(stack, replace(place, **different))
         AzurermProvider(stack)
         build(stack)
         app.synth()

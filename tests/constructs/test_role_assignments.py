@@ -10,7 +10,7 @@ from fairway_constructs.cdk import Stack
 from fairway_constructs.identity import give_role
 from fairway_constructs.researchers import give_researcher
 from fairway_core.catalog.tables import table
-from fairway_core.catalog.terraform_types import holds_data, stands_inside_another, takes_tags
+from fairway_core.catalog.terraform_types import holds_data, is_nested, takes_tags
 from fairway_core.environment.access import DEPLOYER, researchers_of
 
 Synthesize = Callable[[Callable[[Stack], object]], dict[str, Any]]
@@ -74,5 +74,5 @@ def test_terraform_types_listed_have_bindings_and_are_sorted() -> None:
 def test_terraform_types_inside_another_resource_hold_data_too() -> None:
     assert set(ROWS["inside_another"]) <= set(ROWS["holds_data"])
     assert holds_data("azurerm_storage_share")
-    assert stands_inside_another("azurerm_storage_share")
+    assert is_nested("azurerm_storage_share")
     assert not takes_tags("terraform_data")

@@ -115,7 +115,7 @@ class TestRuns:
         assert hint == "end it with: fairway cancel job-a"
         assert chosen(store, "dev-o").id == "dev-old"
         found = [_session(make_run, name) for name in ("dev-a", "dev-b")]
-        monkeypatch.setattr("fairway_runner.dev_sessions.going", lambda _: (found, []))
+        monkeypatch.setattr("fairway_runner.dev_sessions.active_sessions", lambda _: (found, []))
         finding = refused(lambda: chosen(store, None), "2 sessions are running: dev-a, dev-b")
         assert finding.hint == "name one: fairway dev stop dev-b"
 

@@ -245,7 +245,7 @@ def test_dev_sync_measures_listing_time_without_copying_time(
 ) -> None:
     """The pause before the next listing grows with the time of the last one."""
     clock = [0.0]
-    real = snapshot.listed
+    real = snapshot.list_files
 
     def listed(*given: Any, **more: Any) -> Any:
         clock[0] += 2
@@ -260,7 +260,7 @@ def test_dev_sync_measures_listing_time_without_copying_time(
             return subprocess.CompletedProcess(words, 0)
 
     monkeypatch.setattr("fairway_runner.dev_sync.time", SimpleNamespace(monotonic=lambda: clock[0]))
-    monkeypatch.setattr("fairway_runner.dev_sync.listed", listed)
+    monkeypatch.setattr("fairway_runner.dev_sync.list_files", listed)
     sync = Sync(Slow(make_run("dev-a"), ["fairway"]), Known(code, (), {}), "/there")
     assert sync.send()
     assert (clock[0], sync.took) == (62, 2)

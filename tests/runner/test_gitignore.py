@@ -36,7 +36,7 @@ def write(folder: Path, *paths: str, **files: str) -> None:
 
 
 def kept(folder: Path, *, exclude: Sequence[str] = (".gitignore",)) -> list[str]:
-    return [each.path for each in snapshot.listed(folder, exclude, gitignore=True)[0]]
+    return [each.path for each in snapshot.list_files(folder, exclude, gitignore=True)[0]]
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ from fairway_core.findings import UserError
 from fairway_core.project import Project
 from fairway_runner.jobs.job_file import load_job
 from fairway_runner.starter import Settings, write_project
-from fairway_runner.starter.answers import of_account
+from fairway_runner.starter.answers import account_answers
 from fairway_runner.starter.project import name_from, project_files
 
 pytestmark = pytest.mark.integration
@@ -309,7 +309,7 @@ def test_init_suggests_nothing_from_a_damaged_azure_cli_profile(
     monkeypatch.setenv("AZURE_CONFIG_DIR", str(home / ".azure"))
     (home / ".azure/config").write_text(text)
     (home / ".azure/azureProfile.json").write_text(text)
-    assert of_account() == {}
+    assert account_answers() == {}
 
 
 def test_init_prompts_on_a_terminal(home: Path) -> None:

@@ -14,7 +14,7 @@ from running import MakeRun
 from fairway_agent import inside
 from fairway_agent.inside import Process, chosen
 from fairway_core.findings import UserError
-from fairway_runner.engines.engine import inside_words
+from fairway_runner.engines.engine import inside_command
 from fairway_runner.runs.store import enter
 
 RUN = "job-inside"
@@ -70,7 +70,7 @@ def test_inside_ignores_the_ssh_server_of_the_task(tmp_path: Path) -> None:
     """On several nodes, each has an ssh server for the others, with the task's variables."""
     _shown(tmp_path, 10, 1, "sshd", _FAIRWAY_SERVICE="1")
     _shown(tmp_path, 20, 1, "sshd")
-    assert [each.pid for each in inside.of_task(RUN, "0", tmp_path)] == [20]
+    assert [each.pid for each in inside.processes_of_task(RUN, "0", tmp_path)] == [20]
 
 
 def test_inside_prefers_processes_in_the_container_over_the_docker_client(tmp_path: Path) -> None:
@@ -78,7 +78,10 @@ def test_inside_prefers_processes_in_the_container_over_the_docker_client(tmp_pa
     for pid, parent, name in ((10, 1, "python3"), (20, 2, "bash"), (21, 20, "python")):
         _shown(tmp_path, pid, parent, name)
     _shown(tmp_path, 11, 10, "docker", _FAIRWAY_CONTAINER="fairway-job")
-    assert [each.pid for each in chosen(inside.of_task(RUN, "0", tmp_path), None)] == [21, 20]
+    assert [each.pid for each in chosen(inside.processes_of_task(RUN, "0", tmp_path), None)] == [
+        21,
+        20,
+    ]
 
 
 def test_inside_enters_the_container_of_the_task(tmp_path: Path) -> None:
@@ -118,7 +121,7 @@ def running(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def _beside(rank: str, *command: str, run: str = RUN) -> subprocess.CompletedProcess[str]:
-    return finished(inside_words(run, "0", [rank, *command], sys.executable))
+    return finished(inside_command(run, "0", [rank, *command], sys.executable))
 
 
 def test_inside_runs_the_command_beside_its_rank_or_reports_what_is_missing(

@@ -9,8 +9,8 @@ import pytest
 from endings import ends
 from running import RunFairway
 
-from fairway_runner.quantities import shown
-from fairway_runner.runs.view import varying
+from fairway_runner.quantities import format_cell
+from fairway_runner.runs.view import varying_parameters
 
 JOB = "name: a\ntemplate: plain\ncommand: echo {{ params.n }} ü\nparams: {n: 1}\n"
 
@@ -138,10 +138,10 @@ def test_sweep_resolves_relative_paths_from_the_folder_of_the_job_file(
 
 
 def test_varying_parameters_are_selected_and_their_values_escaped() -> None:
-    assert varying([{"a": 1, "b": [1]}, {"b": [1], "a": 1}]) == []
-    assert varying([{"a": 1}, {"a": True}]) == ["a"]
-    assert varying([{"a": 1}, {}, {"b": 2}]) == ["a", "b"]
-    assert varying([{"a": [1]}, {"a": [1, 2]}]) == ["a"]
-    assert shown("a\x1b[31m") == '"a\\u001b[31m"'
-    assert shown("") == '""'
-    assert shown([True, 0.1, "x\ty"]) == '[true, 0.1, "x\\ty"]'
+    assert varying_parameters([{"a": 1, "b": [1]}, {"b": [1], "a": 1}]) == []
+    assert varying_parameters([{"a": 1}, {"a": True}]) == ["a"]
+    assert varying_parameters([{"a": 1}, {}, {"b": 2}]) == ["a", "b"]
+    assert varying_parameters([{"a": [1]}, {"a": [1, 2]}]) == ["a"]
+    assert format_cell("a\x1b[31m") == '"a\\u001b[31m"'
+    assert format_cell("") == '""'
+    assert format_cell([True, 0.1, "x\ty"]) == '[true, 0.1, "x\\ty"]'

@@ -16,7 +16,7 @@ from fairway_core.findings import UserError
 from fairway_core.target import Target
 from fairway_runner.engines.engine import Engine
 from fairway_runner.engines.outage import TargetUnavailable
-from fairway_runner.quantities import moment
+from fairway_runner.quantities import parse_moment
 from fairway_runner.runs.store import Run, RunStore
 
 METRICS = {"loss": "loss=([0-9.]+)"}
@@ -141,19 +141,19 @@ def test_list_refuses_an_unknown_column(fairway: RunFairway, folder: Path, optio
 
 
 def test_moment_is_parsed_from_a_duration_a_date_or_a_time_of_day() -> None:
-    assert moment("--since", "2h", now=10_000.0) == 2_800.0
-    assert moment("--since", "2001-09-09T01:46:40+00:00") == 1e9
+    assert parse_moment("--since", "2h", now=10_000.0) == 2_800.0
+    assert parse_moment("--since", "2001-09-09T01:46:40+00:00") == 1e9
     for text in ("yesterday", "-2h", "2h 3m", "99999-01-01", ""):
         with pytest.raises(UserError, match=r"--since: `.*` is neither a duration nor a date"):
-            moment("--since", text)
+            parse_moment("--since", text)
     noon = datetime(2026, 3, 4, 12, 0, 30).timestamp()  # noqa: DTZ001 - this machine's own
-    assert moment("--since", "11:45", noon) == noon - 15 * 60 - 30
-    assert moment("--since", "12:00:30", noon) == noon
-    assert moment("--since", "12:01", noon) == noon - 24 * 3600 + 30
-    assert moment("--since", "0:00", noon) == noon - 12 * 3600 - 30
+    assert parse_moment("--since", "11:45", noon) == noon - 15 * 60 - 30
+    assert parse_moment("--since", "12:00:30", noon) == noon
+    assert parse_moment("--since", "12:01", noon) == noon - 24 * 3600 + 30
+    assert parse_moment("--since", "0:00", noon) == noon - 12 * 3600 - 30
     for text in ("24:00", "12:60", "12:00:61", "12", "1:2", "12:00 pm"):
         with pytest.raises(UserError, match=f"`{text}` is neither a duration") as raised:
-            moment("--since", text, noon)
+            parse_moment("--since", text, noon)
         assert "or since when, as 14:30" in raised.value.findings[0].hint
 
 

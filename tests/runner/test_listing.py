@@ -15,7 +15,7 @@ from fairway_runner.jobs.job_file import load_job
 from fairway_runner.jobs.project_files import confined
 from fairway_runner.runs.store import RunStore
 from fairway_runner.submit.prepare import PreparedRun, prepare
-from fairway_runner.submit.run_inputs import with_files
+from fairway_runner.submit.run_inputs import resolve_files
 from fairway_runner.submit.submission import submit
 from fairway_runner.submit.target_selection import TargetSelection, prepare_for
 from fairway_runner.targets.lookup import find_target
@@ -105,12 +105,12 @@ def test_sweep_over_files_keeps_the_list_of_its_submission(project: Path) -> Non
 def test_sweep_over_files_lists_templated_and_single_file_inputs(project: Path) -> None:
     inputs = {"images": {"from": "datasets:{{ params.set }}/"}}
     file = write(project, inputs=inputs, params={"set": "images/deep"})
-    job = with_files(load_job(file), local())
+    job = resolve_files(load_job(file), local())
     assert job.listed == {"images": ("a.jpg",)}
     file = write(project, inputs={"images": {"from": "datasets:c.jpg"}})
-    assert with_files(load_job(file), local()).listed == {"images": ("c.jpg",)}
+    assert resolve_files(load_job(file), local()).listed == {"images": ("c.jpg",)}
     job = load_job(write(project, sweep={"points": {"grid": {"files": [1, 2]}}}))
-    assert with_files(job, local()) is job
+    assert resolve_files(job, local()) is job
 
 
 def test_sweep_over_files_that_cannot_be_listed_warns_or_is_refused(
@@ -131,7 +131,7 @@ def test_sweep_over_files_that_cannot_be_listed_warns_or_is_refused(
     shutil.copytree(project / "data", outside)
     (project / "code").mkdir()
     with confined(project / "code"), pytest.raises(UserError) as caught:
-        with_files(job, local())
+        resolve_files(job, local())
     assert caught.value.findings[0].id == "missing-role"
 
 

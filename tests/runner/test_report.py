@@ -16,7 +16,7 @@ from running import MakeRun, RunFairway
 from fairway_cli.ui.catalogue import gpu_table, use_table
 from fairway_core.findings import UserError
 from fairway_runner.output_file import write_output
-from fairway_runner.runs.figures import Gpu, Sample, figures, in_words
+from fairway_runner.runs.figures import Gpu, Sample, figures, summarize_use
 from fairway_runner.runs.records import STEPS_FILE, StepRecord, steps_text
 from fairway_runner.runs.report import charts
 from fairway_runner.runs.report.charts import overlay, points, throughput_metric
@@ -353,12 +353,12 @@ def write(run: Run, nodes: dict[str, list[dict[str, Any]]]) -> None:
 
 
 def test_figures_are_shown_in_words_and_tables() -> None:
-    assert in_words([BUSY]) == (
+    assert summarize_use([BUSY]) == (
         "GPUs 43 % busy; processors 50 % busy; 38 % of the time waiting for files; "
         "InfiniBand at 61 % of its speed"
     )
-    assert in_words([]) == ""
-    assert in_words([Sample(0.0)]) == ""
+    assert summarize_use([]) == ""
+    assert summarize_use([Sample(0.0)]) == ""
     header, line = use_table({"nd-1": BUSY}, now=1075.0).splitlines()
     assert header.split("  ")[0] == "NODE"
     assert "NETWORK" not in header  # no sample has it

@@ -30,7 +30,7 @@ from fairway_runner.submit.run_plan import (
     require_readable,
     secret_values,
 )
-from fairway_runner.submit.submission import earlier, repeat
+from fairway_runner.submit.submission import find_earlier, repeat
 
 
 def _pool(**fields: Any) -> Target:
@@ -153,10 +153,10 @@ def test_submission_with_the_same_job_and_id_finds_the_earlier_run(
     run = make_run("chosen")
     (run.folder / "target.json").write_text("{}")
     files = {name: (run.folder / name).read_text() for name in ("job.json", "target.json")}
-    assert earlier(store, "chosen", files) == run
-    assert earlier(store, "another", files) is None
+    assert find_earlier(store, "chosen", files) == run
+    assert find_earlier(store, "another", files) is None
     with pytest.raises(UserError, match="is of another job"):
-        earlier(store, "chosen", {**files, "job.json": "{}"})
+        find_earlier(store, "chosen", {**files, "job.json": "{}"})
     made = make_run("a-1")
     with pytest.raises(TakenId) as caught:
         store.create(made.record, {})
@@ -166,7 +166,7 @@ def test_submission_with_the_same_job_and_id_finds_the_earlier_run(
 @pytest.mark.parametrize("run_id", ["", "A", "1a", "a/b", "a b", "../a", "a" * 64])
 def test_submission_with_an_invalid_run_id_is_refused(store: RunStore, run_id: str) -> None:
     with pytest.raises(UserError, match="is not a run's id"):
-        earlier(store, run_id, {})
+        find_earlier(store, run_id, {})
 
 
 def test_submission_that_loses_a_race_for_its_id_returns_the_existing_run(
@@ -180,10 +180,10 @@ def test_submission_that_loses_a_race_for_its_id_returns_the_existing_run(
     looks: list[Run | None] = []
 
     def seen(*arguments: Any) -> Run | None:
-        looks.append(earlier(*arguments) if looks else None)
+        looks.append(find_earlier(*arguments) if looks else None)
         return looks[-1]
 
-    monkeypatch.setattr("fairway_runner.submit.submission.earlier", seen)
+    monkeypatch.setattr("fairway_runner.submit.submission.find_earlier", seen)
     assert here(*words)[:2] == (0, "a-1\n")
     assert len(looks) == 2
     assert store.find("a-1").record == begun

@@ -19,7 +19,7 @@ from fairway_runner.engines.engine import engine_for
 from fairway_runner.runs.store import Run
 from fairway_runner.targets.lookup import (
     all_targets,
-    as_known_now,
+    current_target,
     find_target,
     processes_per_node,
     uses_this_machine,
@@ -159,9 +159,9 @@ def test_target_as_known_now_ignores_another_cluster_of_the_same_name(
 ) -> None:
     recorded = Target.model_validate(_cluster("10.40.0.4"))
     _synced(folder, [_cluster("10.40.0.9") | other])
-    assert as_known_now(recorded) == recorded
+    assert current_target(recorded) == recorded
     (folder / "fairway.yaml").write_text("targets: pair\n")
-    assert as_known_now(recorded) == recorded, "the targets are damaged"
+    assert current_target(recorded) == recorded, "the targets are damaged"
 
 
 @pytest.mark.parametrize("name", ['"pair"', '"p\\u0061ir"', "pair"])
@@ -172,7 +172,7 @@ def test_target_as_known_now_is_that_of_fairway_yaml_however_its_name_is_written
     _synced(folder, [_cluster("10.40.0.8")])
     written = json.dumps({"targets": [_cluster("10.40.0.9")]}).replace('"pair"', name)
     (folder / "fairway.yaml").write_text(written)
-    found = as_known_now(recorded)
+    found = current_target(recorded)
     assert found.ssh is not None
     assert found.ssh.host == "10.40.0.9"
 

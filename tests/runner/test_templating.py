@@ -12,7 +12,7 @@ from jinja2 import Environment
 from jinja2.sandbox import SandboxedEnvironment
 
 from fairway_agent import process_limits
-from fairway_agent.process_limits import taken
+from fairway_agent.process_limits import used_memory
 from fairway_core.target import Target
 from fairway_runner.jobs import templating
 from fairway_runner.jobs.job import Job
@@ -245,7 +245,7 @@ def test_template_over_the_time_limit_is_stopped_at_its_line(
     assert caught.value.line == 3
 
 
-@pytest.mark.skipif(taken() is None, reason="the system does not say what a process has")
+@pytest.mark.skipif(used_memory() is None, reason="the system does not say what a process has")
 @pytest.mark.parametrize(
     "large",
     [

@@ -74,7 +74,9 @@ def test_worker_call_over_the_time_limit_ends_only_its_process(
     assert worker.call(os.getpid) != process
 
 
-@pytest.mark.skipif(process_limits.taken() is None, reason="the system does not say what it has")
+@pytest.mark.skipif(
+    process_limits.used_memory() is None, reason="the system does not say what it has"
+)
 def test_worker_call_over_the_memory_limit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker, "MEMORY", 1 << 26)
     with pytest.raises(OverLimit):
@@ -94,7 +96,7 @@ def test_worker_replaces_a_killed_process_and_lifts_limits() -> None:
     assert limited[0] > 0
     lifted = worker.call(
         eval,
-        "[worker := __import__('fairway_runner.worker').worker, worker.lift(),"
+        "[worker := __import__('fairway_runner.worker').worker, worker.remove_limits(),"
         " worker.signal.getitimer(worker.signal.ITIMER_PROF),"
         " worker.resource.getrlimit(worker.resource.RLIMIT_DATA)][2:]",
     )

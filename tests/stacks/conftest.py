@@ -26,7 +26,7 @@ from fairway_stacks.plan import deploy
 from fairway_stacks.plan import planning as stack_plans
 from fairway_stacks.plan import stacks as plan_stacks
 from fairway_stacks.plan import terraform as terraform_program
-from fairway_stacks.plan.stacks import StackFolder, in_order
+from fairway_stacks.plan.stacks import StackFolder, ordered_stacks
 
 EVERYTHING = """\
 name: lab
@@ -185,7 +185,7 @@ def terraform(as_terraform: Callable[[str], Path], monkeypatch: pytest.MonkeyPat
             return CompletedProcess(command, int(str(ended.code)), "\n".join(said), "")
         return CompletedProcess(command, 0, "\n".join(said), "")
 
-    monkeypatch.setattr(terraform_program, "completed", run)
+    monkeypatch.setattr(terraform_program, "run_terraform", run)
     return StandIn(folder)
 
 
@@ -204,7 +204,7 @@ def quick(terraform: StandIn, synthesized: Path, monkeypatch: pytest.MonkeyPatch
     def copied(environment: str, outdir: Path) -> list[StackFolder]:
         assert environment == "demo"
         shutil.copytree(synthesized, outdir, dirs_exist_ok=True)
-        return in_order(outdir)
+        return ordered_stacks(outdir)
 
     monkeypatch.setattr(stack_plans, "synthesize", copied)
     monkeypatch.setattr(deploy, "synthesize", copied)

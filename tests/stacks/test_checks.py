@@ -7,7 +7,7 @@ import pytest
 
 from fairway_core.checks import Check, Fault, Subject
 from fairway_core.checks.check import REGISTERED
-from fairway_core.checks.terraform.stack import each
+from fairway_core.checks.terraform.stack import resources_of_type
 from fairway_core.findings import Severity
 
 
@@ -65,7 +65,7 @@ def test_synth_applies_checks_of_the_synthesized_stacks(
     def rule(arguments: dict[str, Any]) -> Any:
         yield Fault(f"{arguments['name']} is not wanted", "leave it out")
 
-    places = each("azurerm_virtual_network")
+    places = resources_of_type("azurerm_virtual_network")
     no_network = Check("no-network", severity, Subject.TERRAFORM, rule, places)
     monkeypatch.setitem(REGISTERED, "no-network", no_network)
     lab()

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from fairway_cli.commands.plans import ended_in_order
+from fairway_cli.commands.plans import end_in_order
 from fairway_core.findings import UserError
 from fairway_core.review.review import Review
 from fairway_stacks.plan import deploy
@@ -20,8 +20,8 @@ from fairway_stacks.plan import destroy as destroying
 from fairway_stacks.plan.destroy import destroy
 from fairway_stacks.plan.planning import StackPlan
 from fairway_stacks.plan.review import Approved, in_deploy_order, read_approved
-from fairway_stacks.plan.stacks import StackFolder, in_order
-from fairway_stacks.plan.terraform import completed
+from fairway_stacks.plan.stacks import StackFolder, ordered_stacks
+from fairway_stacks.plan.terraform import run_terraform
 
 Fairway = Callable[..., int]
 StandIn = Any
@@ -304,8 +304,8 @@ def test_terraform_writes_its_state_when_the_program_is_to_end(
         os.kill(os.getpid(), number)
 
     threading.Thread(target=interrupt).start()
-    with ended_in_order(), pytest.raises(raised):
-        completed([sys.executable, "-c", SAVES, str(ready), str(saved)], os.environ)
+    with end_in_order(), pytest.raises(raised):
+        run_terraform([sys.executable, "-c", SAVES, str(ready), str(saved)], os.environ)
     assert saved.exists()
 
 
@@ -324,7 +324,7 @@ def deployed(quick: StandIn, synthesized: Path, monkeypatch: pytest.MonkeyPatch)
     """Returns an environment whose stacks are already written."""
 
     def written(_: str | None, __: Path) -> list[StackFolder]:
-        return in_order(synthesized)
+        return ordered_stacks(synthesized)
 
     monkeypatch.setattr(destroying, "synthesize", written)
     return quick

@@ -19,8 +19,8 @@ from fairway_stacks.plan.deploy import Person, _Deployment
 from fairway_stacks.plan.planning import plan_folder
 from fairway_stacks.plan.promised import loopback_azure
 from fairway_stacks.plan.review import AGAIN, Approved
-from fairway_stacks.plan.stacks import StackFolder, in_order, left_behind
-from fairway_stacks.plan.terraform import Terraform, alone_in, cache_variables, waits_for_inputs
+from fairway_stacks.plan.stacks import StackFolder, left_behind, ordered_stacks
+from fairway_stacks.plan.terraform import Terraform, cache_variables, lock_folder, waits_for_inputs
 
 Fairway = Callable[..., int]
 StandIn = Any
@@ -263,10 +263,10 @@ def test_plan_in_the_same_folder_waits_for_the_first(tmp_path: Path) -> None:
     waits, entered = threading.Event(), threading.Event()
 
     def second() -> None:
-        with alone_in(tmp_path / "out", waiting=waits.set):
+        with lock_folder(tmp_path / "out", waiting=waits.set):
             entered.set()
 
-    with alone_in(tmp_path / "out"):
+    with lock_folder(tmp_path / "out"):
         thread = threading.Thread(target=second)
         thread.start()
         assert waits.wait(300)
@@ -331,7 +331,7 @@ def test_stacks_are_ordered_after_stacks_they_read(tmp_path: Path) -> None:
         "a": {"workingDirectory": "stacks/a", "dependencies": []},
     }
     (tmp_path / "manifest.json").write_text(json.dumps({"stacks": stacks}))
-    assert [each.name for each in in_order(tmp_path)] == ["a", "b", "c"]
+    assert [each.name for each in ordered_stacks(tmp_path)] == ["a", "b", "c"]
 
 
 def test_plan_waits_for_inputs_only_if_nothing_else_failed() -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from fairway_core.review.attributes import UNKNOWN
 from fairway_core.review.plan import read_plan
-from fairway_core.review.promise import not_as_promised
+from fairway_core.review.promise import broken_promises
 from fairway_core.review.review import StackReview, review
 from fairway_stacks.plan import deploy
 from fairway_stacks.plan.planning import live_terraform, plan_in_turn, prepare_and_plan
@@ -110,10 +110,10 @@ def test_promised_plan_equals_later_plan_except_for_unknown_values(
     assert compute.changes[0].created["input"] is UNKNOWN
     assert compute.outputs[0].new == [UNKNOWN, "here"]
     _apply(stacks[0], tmp_path)
-    assert not_as_promised(_apply(stacks[1], tmp_path), data) == []
+    assert broken_promises(_apply(stacks[1], tmp_path), data) == []
     found = _apply(stacks[2], tmp_path)
     assert isinstance(found.changes[0].created["input"], str)
-    assert not_as_promised(found, compute) == []
+    assert broken_promises(found, compute) == []
     # Once all stacks are deployed, none waits and nothing is left to change.
     assert [(one.state, one.changes) for one in _planned(stacks, tmp_path / "again")] == [
         ("planned", ())

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.stacks.documents import Stacks, Written
 
-from fairway_core.catalog.terraform_types import holds_data, stands_inside_another
+from fairway_core.catalog.terraform_types import holds_data, is_nested
 from fairway_stacks.stack import ROLES
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -52,7 +52,7 @@ def _is_locked(stack: dict[str, Any], kind: str, name: str) -> bool:
     """Returns True if the resource, or a resource that contains it, has a lock."""
     if f"{kind}.{name}" in _locked(stack):
         return True
-    if not stands_inside_another(kind):
+    if not is_nested(kind):
         return False
     body = json.dumps(stack["resource"][kind][name])
     around = re.findall(r"\$\{(azurerm_\w+)\.([\w-]+)\.", body)

@@ -125,7 +125,7 @@ class Accounts:
             start += "systemctl enable fairway-fence.service\n"
         if self.containers:
             files.append(("/usr/local/sbin/fairway-containers", "755", script("containers.sh")))
-        return installed(files, start)
+        return install_script(files, start)
 
 
 def text_of(lines: Iterable[str]) -> str:
@@ -137,7 +137,7 @@ def text_of(lines: Iterable[str]) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def installed(files: Sequence[tuple[str, str, str]], start: str) -> str:
+def install_script(files: Sequence[tuple[str, str, str]], start: str) -> str:
     """Returns a script that writes files, each a path, a mode and a text of complete lines, and
     then runs `start`."""
     lines = ["#!/usr/bin/env bash", "# Written by Fairway.", "set -euo pipefail"]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from fairway_constructs.cloud_init import assignments, render_plain, script
-from fairway_constructs.cloud_init.people import installed, text_of
+from fairway_constructs.cloud_init.people import install_script, text_of
 from fairway_core.environment.web import USER
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ class WebPage:
             ("/usr/local/sbin/fairway-web-setup", "755", script("web.sh")),
             *((f"/etc/systemd/system/{name}", "644", text) for name, text in self.units().items()),
         ]
-        return installed(files, _START)
+        return install_script(files, _START)
 
     def proxy_configuration(self, *, authority: str = _AUTHORITY, socket: str = _SOCKET) -> str:
         """Returns the configuration of Apache with mod_auth_openidc, both Ubuntu packages."""

@@ -10,7 +10,7 @@ from fairway_constructs.cdk import Component
 from fairway_constructs.cloud_init import ADMIN_USERNAME, shared_folder
 from fairway_constructs.cloud_init.slurm import login_cloud_init, scheduler_cloud_init
 from fairway_constructs.identity import give_role, own_role
-from fairway_constructs.scope import place_of, subscription_of
+from fairway_constructs.scope import placement_of, subscription_of
 from fairway_constructs.server_vm import attach, private_interface, server_vm
 from fairway_constructs.slurm.configuration import slurm_cluster, with_shares
 from fairway_constructs.targets import TakesJobs, job_facts
@@ -255,7 +255,7 @@ def let_scale(
     subscription, as operations are there. `images` of a gallery and proximity placement groups are
     those that new instances refer to, by the name of a partition.
     """
-    place = place_of(scope)
+    place = placement_of(scope)
     give = partial(give_role, scope, principal_id=principal_id)
     reason = "The Slurm scheduler starts and deletes nodes"
     scales = own_role(

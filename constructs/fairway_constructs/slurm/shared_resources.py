@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 from fairway_constructs.azurerm.managed_disk import ManagedDisk
 from fairway_constructs.identity import Identity
 from fairway_constructs.network_access import public_ranges
-from fairway_constructs.protection import delete_lock, kept
+from fairway_constructs.protection import delete_lock, lifecycle_of
 from fairway_constructs.service import Service
 from fairway_constructs.vault import key_vault
 
@@ -80,7 +80,7 @@ class SlurmFoundation(Service):
             disk_size_gb=disk_gib,
             network_access_policy="DenyAll",
             public_network_access_enabled=False,
-            lifecycle=kept(self),
+            lifecycle=lifecycle_of(self),
         )
         delete_lock(self, id="slurm-vault", on=self.vault, lock=lock)
         delete_lock(self, id="slurm-disk", on=self.disk, lock=lock)

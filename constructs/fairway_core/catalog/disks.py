@@ -92,10 +92,10 @@ def disk_skus() -> dict[str, str]:
     return {kind.sku: name for name, kind in disk_kinds().items()}
 
 
-def is_kind_of_its_own(sku: str) -> bool:
+def is_inconvertible(sku: str) -> bool:
     """Returns True for a kind of disk that cannot be converted into another.
 
-    >>> is_kind_of_its_own("PremiumV2_LRS"), is_kind_of_its_own("Premium_LRS")
+    >>> is_inconvertible("PremiumV2_LRS"), is_inconvertible("Premium_LRS")
     (True, False)
     """
     name = disk_skus().get(sku)

@@ -32,17 +32,17 @@ def is_lost_with(type: str) -> bool:  # noqa: A002
     return holds_data(type) or type in _types("lost_with")
 
 
-def lost_with(type: str) -> str:  # noqa: A002
+def loss_of_deletion(type: str) -> str:  # noqa: A002
     """Returns the loss from deleting a resource of that type, as the end of a sentence.
 
-    >>> lost_with("azurerm_managed_disk")
+    >>> loss_of_deletion("azurerm_managed_disk")
     'what it holds'
     """
     words: dict[str, str] = table("terraform_types")["with_it"]
     return words.get(type, "what it holds")
 
 
-def stands_inside_another(type: str) -> bool:  # noqa: A002
+def is_nested(type: str) -> bool:  # noqa: A002
     """Returns True if a delete lock on the parent also protects a resource of that type."""
     return type in _types("inside_another")
 
@@ -91,10 +91,10 @@ def blob_host(account: str) -> str:
 
 
 @cache
-def made_with(type: str) -> tuple[str, ...]:  # noqa: A002
+def reimage_attributes(type: str) -> tuple[str, ...]:  # noqa: A002
     """Returns a scale set's or pool's attributes that nodes keep until they are reimaged.
 
-    >>> "start_task" in made_with("azurerm_batch_pool")
+    >>> "start_task" in reimage_attributes("azurerm_batch_pool")
     True
     """
     return tuple(
@@ -159,10 +159,10 @@ class Keeping:
 
 
 @cache
-def keeping(type: str) -> Keeping:  # noqa: A002
+def data_attributes(type: str) -> Keeping:  # noqa: A002
     """Returns the attributes of that type that keep data.
 
-    >>> keeping("azurerm_storage_share").room
+    >>> data_attributes("azurerm_storage_share").room
     (('quota', 'GiB'),)
     """
 
@@ -195,7 +195,7 @@ FIREWALLS = ("network_rules", "network_acls", "network_rule_set", "network_profi
 account, with blocks of its own."""
 
 
-def open_when() -> Mapping[str, object]:
+def opening_attributes() -> Mapping[str, object]:
     """Returns the attributes that open a service to the internet, with the value that does."""
     found: Mapping[str, object] = table("dangers")["open_when"]
     return found

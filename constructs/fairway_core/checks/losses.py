@@ -6,8 +6,13 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from fairway_core.catalog.terraform_types import is_lost_with, keeping, lost_with, server_of
-from fairway_core.json_values import blocks, first, listed, number
+from fairway_core.catalog.terraform_types import (
+    data_attributes,
+    is_lost_with,
+    loss_of_deletion,
+    server_of,
+)
+from fairway_core.json_values import as_list, blocks, first_block, number
 from fairway_core.naming import ROLE_TAG
 
 if TYPE_CHECKING:
@@ -73,19 +78,19 @@ def _expiry(policy: Mapping[str, Any]) -> dict[_Scope, float]:
     for rule in blocks(policy.get("rule")):
         if rule.get("enabled") is False:
             continue
-        actions = first(rule.get("actions"))
+        actions = first_block(rule.get("actions"))
         for kind in ("base_blob", "snapshot", "version"):
             days = min(
                 # The provider writes -1 for never.
                 (
                     number(at)
-                    for key, at in first(actions.get(kind)).items()
+                    for key, at in first_block(actions.get(kind)).items()
                     if key.startswith("delete_after_days")
                     if isinstance(at, int | float) and at >= 0
                 ),
                 default=math.inf,
             )
-            for scope in _scopes(kind, first(rule.get("filters"))):
+            for scope in _scopes(kind, first_block(rule.get("filters"))):
                 if days < found.get(scope, math.inf):
                     found[scope] = days
     return found
@@ -116,40 +121,42 @@ _MACHINES = frozenset(
 )
 
 
-def by_deletion(sides: ResourceChange, gone: Collection[str], *, replaced: bool) -> Iterator[str]:
+def deletion_losses(
+    sides: ResourceChange, gone: Collection[str], *, replaced: bool
+) -> Iterator[str]:
     """Yields the losses from deleting the resource, each as the end of a sentence. `gone` has the
     ids of all resources that the plan deletes."""
     before = sides.before
     # Terraform writes the content of such a blob, for example a cluster's manifests.
     is_written = sides.type == "azurerm_storage_blob" and before.get("source_content")
     # A system disk on the host is not kept anyway.
-    on_host = first(before.get("os_disk")).get("diff_disk_settings")
+    on_host = first_block(before.get("os_disk")).get("diff_disk_settings")
     if (before.get("tags") or {}).get(ROLE_TAG) == "nfs-disk":
         yield "and with it all files of its file server, which are striped over its disks"
     elif is_lost_with(sides.type) and not is_written:
-        yield f"and with it {lost_with(sides.type)}"
+        yield f"and with it {loss_of_deletion(sides.type)}"
     elif sides.type in _MACHINES and server_of(before) is None and not on_host:
         yield "and with it its own disk"
-    for of, then in keeping(sides.type).guards:
+    for of, then in data_attributes(sides.type).guards:
         guarded = str(before.get(of) or "")
         if guarded not in gone and not (replaced and sides.after.get(of) == guarded):
             yield f"and then {then.format(name=guarded.rpartition('/')[2] or 'what it guards')}"
 
 
-def by_change(sides: ResourceChange, created: Collection[tuple[str, str]]) -> Iterator[str]:
+def change_losses(sides: ResourceChange, created: Collection[tuple[str, str]]) -> Iterator[str]:
     """Yields the losses, now or later, from changing a resource that stays.
 
     `created` has account and name of the containers that the plan creates: they are empty.
     """
     yield from _kept_less(sides)
-    for path, unit in keeping(sides.type).room:
+    for path, unit in data_attributes(sides.type).room:
         old, new = map(number, sides.values(path) or (0, 0))
         if 0 < new < old:
             yield (
                 f"would shrink: {path} {old:g} → {new:g} {unit}; nothing could be written "
                 "if it already holds more"
             )
-    for path, survives in keeping(sides.type).replication:
+    for path, survives in data_attributes(sides.type).replication:
         was, then = (str(value or "") for value in sides.values(path) or (None, None))
         lost = [what for what in survives.get(was, ()) if what not in survives.get(then, ())]
         if lost and then in survives:
@@ -162,7 +169,7 @@ def by_change(sides: ResourceChange, created: Collection[tuple[str, str]]) -> It
 
 
 def _kept_less(sides: ResourceChange) -> Iterator[str]:
-    for path in keeping(sides.type).keeps:
+    for path in data_attributes(sides.type).keeps:
         values = sides.values(path)
         old, new = map(number, values or (0, 0))
         if new < old and values is not None:
@@ -170,7 +177,7 @@ def _kept_less(sides: ResourceChange) -> Iterator[str]:
                 yield f"would turn off {path}"
             else:
                 yield f"would keep less: {path} {old:g} → {new:g}"
-    for path, what in keeping(sides.type).expires:
+    for path, what in data_attributes(sides.type).expires:
         values = sides.values(path)
         old, new = map(number, values or (0, 0))
         if new > 0 and not 0 < old <= new:
@@ -179,11 +186,11 @@ def _kept_less(sides: ResourceChange) -> Iterator[str]:
 
 
 def _guarded_less(sides: ResourceChange) -> Iterator[str]:
-    for path, levels in keeping(sides.type).strength:
+    for path, levels in data_attributes(sides.type).strength:
         old, new = (str(value or "") for value in sides.values(path) or (None, None))
         if levels.get(new, 0) < levels.get(old, 0):
             yield f"would weaken the lock: {path} {old} → {new if new in levels else 'none'}"
-    for path, without in keeping(sides.type).blocks:
+    for path, without in data_attributes(sides.type).blocks:
         old_blocks, new_blocks = map(blocks, sides.values(path) or (None, None))
         if len(new_blocks) < len(old_blocks):
             yield without
@@ -206,5 +213,5 @@ def _backed_up_less(sides: ResourceChange) -> Iterator[str]:
 
 def _more(path: str, sides: ResourceChange, *, back: bool = False) -> bool:
     """Returns True if the change adds an item to the list; with `back`, if it removes one."""
-    old, new = map(listed, sides.values(path) or ([], []))
+    old, new = map(as_list, sides.values(path) or ([], []))
     return any(item not in (new if back else old) for item in (old if back else new))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from fairway_core.catalog.terraform_types import restarts
-from fairway_core.json_values import at, first
+from fairway_core.json_values import first_block, value_at
 from fairway_core.review.attributes import masked
 
 if TYPE_CHECKING:
@@ -24,11 +24,11 @@ _REASONS = {
 }
 
 
-def named(address: str, deposed: str) -> str:
+def allow_address(address: str, deposed: str) -> str:
     """Returns the address by which `--allow` accepts a loss: that of a deposed object has its key,
     as it is not lost with the current object of its resource.
 
-    >>> named("azurerm_managed_disk.data", "1a2b3c4d")
+    >>> allow_address("azurerm_managed_disk.data", "1a2b3c4d")
     'azurerm_managed_disk.data:deposed-1a2b3c4d'
     """
     return f"{address}:deposed-{deposed}" if deposed else address
@@ -55,12 +55,12 @@ class ResourceChange:
         """Parses an entry of `resource_changes` from `terraform show -json`."""
         change = resource["change"]
         return cls(
-            named(resource["address"], str(resource.get("deposed") or "")),
+            allow_address(resource["address"], str(resource.get("deposed") or "")),
             resource["type"],
             change["actions"],
             change.get("before") or {},
             change.get("after") or {},
-            first(change.get("after_unknown")),
+            first_block(change.get("after_unknown")),
             resource,
         )
 
@@ -82,9 +82,9 @@ class ResourceChange:
     def values(self, path: str) -> tuple[Any, Any] | None:
         """Returns the attribute before and after, or None if the new value is unknown."""
         steps = path.split(".")
-        if at(self.unknown, steps) is True:
+        if value_at(self.unknown, steps) is True:
             return None
-        return at(self.before, steps), at(self.after, steps)
+        return value_at(self.before, steps), value_at(self.after, steps)
 
     @property
     def reason(self) -> str:
@@ -157,13 +157,15 @@ def stopped_for(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str
     """Returns the changed attributes that require a restart of the machine."""
     changed = []
     for path in restarts():
-        old, new = (at(side, path.split(".")) for side in (before, after))
+        old, new = (value_at(side, path.split(".")) for side in (before, after))
         if new is not None and (old or new) and old != new:
             changed.append(path)
     return changed
 
 
-def held(changes: Collection[ResourceChange]) -> Iterator[tuple[ResourceChange, ResourceChange]]:
+def deletions_below_locks(
+    changes: Collection[ResourceChange],
+) -> Iterator[tuple[ResourceChange, ResourceChange]]:
     """Yields each deletion below a lock that the plan keeps or creates, with that lock.
 
     A resource with its own lock is deleted together with it, and does not count. Source: Azure
@@ -198,5 +200,7 @@ def lower_text(attributes: Mapping[str, Any], name: str) -> str:
 def locks_to_lift(changes: Iterable[Mapping[str, Any]], allow: Collection[str]) -> tuple[str, ...]:
     """Returns the addresses of locks that prevent the plan from being applied, if they do not exist
     yet or `allow` names them."""
-    locks = {lock.address: lock for _, lock in held([*map(ResourceChange.of, changes)])}
+    locks = {
+        lock.address: lock for _, lock in deletions_below_locks([*map(ResourceChange.of, changes)])
+    }
     return tuple(address for address, lock in locks.items() if address in allow or not lock.before)

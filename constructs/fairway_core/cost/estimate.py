@@ -130,7 +130,7 @@ def offers(parts: Iterable[Part], prices: Prices) -> list[Offer]:
     return found
 
 
-def known_elsewhere(
+def best_priced_region(
     parts: Sequence[Part], prices: Prices, regions: Iterable[str]
 ) -> tuple[str, int] | None:
     """Returns the region with the most priced parts, and their number, or None if none has more."""

@@ -100,7 +100,7 @@ def disk_tier(gib: int) -> int | None:
     return next((number for most, number in pairs if gib <= most), None)
 
 
-def included(kind: str) -> tuple[int, int]:
+def free_performance(kind: str) -> tuple[int, int]:
     """Returns the free IOPS and MB/s of disks of that kind."""
     row = _table()["included"].get(kind, {"iops": 0, "mbps": 0})
     return row["iops"], row["mbps"]

@@ -11,7 +11,7 @@ from dataclasses import KW_ONLY, dataclass
 from fairway_core.catalog.disks import disk_kind
 from fairway_core.catalog.images import SERVER_IMAGE, image
 from fairway_core.catalog.sizes import plain_name
-from fairway_core.cost.meters import disk_tier, included, never_priced, paid_by_use
+from fairway_core.cost.meters import disk_tier, free_performance, never_priced, paid_by_use
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ def disks(
         return [Part(f"{counts} × {what} ({tier})", f"{kind}/{tier}", counts)]
     if not gib or iops is None or mbps is None:
         return [Part(what, counts=counts, reason="its IOPS or MB/s are known after apply")]
-    free_iops, free_mbps = included(kind)
+    free_iops, free_mbps = free_performance(kind)
     units = (
         (f"{counts} × {what}", "gib", gib),
         (f"{iops} IOPS each, {free_iops} of them free", "iops", max(0, iops - free_iops)),

@@ -25,7 +25,7 @@ from fairway_core.cost.parts import (
     vms,
     without_meter,
 )
-from fairway_core.json_values import first
+from fairway_core.json_values import first_block
 
 _Attributes = Mapping[str, Any]
 
@@ -72,7 +72,7 @@ def _machine(attributes: _Attributes) -> list[Part]:
 
 def _with_os_disks(size: str, counts: Counts, attributes: _Attributes) -> list[Part]:
     nodes = vms(size, counts, spot=attributes.get("priority") == "Spot")
-    disk = first(attributes.get("os_disk"))
+    disk = first_block(attributes.get("os_disk"))
     if disk.get("diff_disk_settings"):
         return [nodes]  # their disks are local to the nodes
     kind, gib = _kind_of_disk(disk), _number(disk.get("disk_size_gb"))
@@ -101,7 +101,7 @@ def _pool(attributes: _Attributes) -> list[Part]:
     named = str(attributes.get("vm_size"))
     known = known_size(named)
     size = known.name if known else named
-    formula = first(attributes.get("auto_scale")).get("formula")
+    formula = first_block(attributes.get("auto_scale")).get("formula")
     if isinstance(formula, str):
         limits, kind = _LIMITS.match(formula), _ONE_KIND.search(formula)
         if limits is None or kind is None:
@@ -109,7 +109,7 @@ def _pool(attributes: _Attributes) -> list[Part]:
             return [Part(f"nodes of {size}", reason=reason, formula=formula)]
         least, most = map(int, limits.groups())
         return [vms(size, Counts(least, most, least), spot=kind[1] == "LowPriority")]
-    scale = first(attributes.get("fixed_scale"))
+    scale = first_block(attributes.get("fixed_scale"))
     if not scale:
         reason = "how many nodes it has is known after apply"
         return [Part(f"nodes of {size}", reason=reason)]
@@ -120,7 +120,7 @@ def _pool(attributes: _Attributes) -> list[Part]:
 
 def _kubernetes(attributes: _Attributes) -> list[Part]:
     """Returns a cluster's API server and its first nodes."""
-    nodes = _node_pool(first(attributes.get("default_node_pool")))
+    nodes = _node_pool(first_block(attributes.get("default_node_pool")))
     return [*api_server(attributes.get("sku_tier") or "Free"), *nodes]
 
 

@@ -12,7 +12,7 @@ from pydantic import AfterValidator, Field, field_validator
 from fairway_core.catalog.limits import limits
 from fairway_core.documents import FieldError, Model, rule
 from fairway_core.environment.values import WIDEST_RANGE, Range, SizeText, x64
-from fairway_core.public_ranges import seen_outside
+from fairway_core.public_ranges import internet_ranges
 from fairway_core.resource_ids import ObjectId, parts_of
 from fairway_core.target import Reach
 
@@ -89,7 +89,7 @@ class Person(Model, defer_build=True):
         return FIRST_UID + int.from_bytes(digest[:8], "big") % (LAST_UID - FIRST_UID + 1)
 
 
-def apart(people: tuple[Person, ...]) -> tuple[Person, ...]:
+def require_unique_people(people: tuple[Person, ...]) -> tuple[Person, ...]:
     """Returns the people. Raises FieldError if two of them share a name or a user id."""
     for index, person in enumerate(people):
         for other in people[:index]:
@@ -104,7 +104,7 @@ def apart(people: tuple[Person, ...]) -> tuple[Person, ...]:
     return people
 
 
-People = Annotated[tuple[Person, ...], AfterValidator(apart)]
+People = Annotated[tuple[Person, ...], AfterValidator(require_unique_people)]
 
 
 _GATEWAY_SIZE = "Standard_D2s_v6"
@@ -124,7 +124,7 @@ def check_rules(allowed: Sequence[IPv4Network], services: Mapping[str, int]) -> 
 
     `services` has the number of other rules of each service, by the service's name in limits.toml.
     """
-    public = seen_outside(allowed)
+    public = internet_ranges(allowed)
     for service, own in services.items():
         most = limits()[f"{service}_ip_rules"]
         # For these two a range of two addresses needs two rules, see `public_addresses`.

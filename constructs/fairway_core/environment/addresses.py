@@ -102,7 +102,7 @@ def require_nat(service_endpoints: Iterable[str]) -> None:
         )
 
 
-def require_apart(
+def require_no_overlap(
     network: IPv4Network, other: IPv4Network, whose: str, *, path: DataPath, hint: str
 ) -> None:
     """Raises FieldError at `path` if `network` overlaps `other`, which belongs to `whose`."""

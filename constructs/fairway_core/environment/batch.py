@@ -23,7 +23,7 @@ from fairway_core.environment.node_rules import (
 from fairway_core.environment.values import (
     FOREIGN_SPOT,
     OfferedSize,
-    at,
+    below_path,
     most_nodes_path,
 )
 from fairway_core.findings import counted
@@ -136,7 +136,7 @@ class BatchCluster(HasNodes, Model, defer_build=True):
 
     @rule
     def _image_fits(self) -> None:
-        with at("image"):
+        with below_path("image"):
             chosen, own = self.chosen_image, self.image_id is not None
             check_image(vm_size(self.size), chosen, own=own, usual=pool_image)
         if self.runs_containers and not chosen.hpc and self.image_id is None:
@@ -169,7 +169,7 @@ class BatchCluster(HasNodes, Model, defer_build=True):
         if autoscale is None:
             return
         if autoscale.formula is not None:
-            with at("autoscale", "formula"):
+            with below_path("autoscale", "formula"):
                 check_formula(autoscale.formula, spot=self.spot, mpi=self.mpi)
         check_mix(self.shape, autoscale)
         if autoscale.nodes_per_job is not None:

@@ -18,7 +18,7 @@ from fairway_core.environment.node_rules import (
     prefers_local_disk,
 )
 from fairway_core.environment.schedule import Schedule
-from fairway_core.environment.values import FOREIGN_SPOT, OfferedSize, SpotPrice, at
+from fairway_core.environment.values import FOREIGN_SPOT, OfferedSize, SpotPrice, below_path
 from fairway_core.fields import Span
 from fairway_core.resource_ids import CapacityReservationId, ImageVersionId, PlacementGroupId
 from fairway_core.target import NodeRange
@@ -184,7 +184,7 @@ class Nodes(HasSystemDisk, Model, defer_build=True):
 
     @rule
     def _image_fits(self) -> None:
-        with at("image"):
+        with below_path("image"):
             chosen = self.chosen_image
             check_image(vm_size(self.size), chosen, own=self.image_id is not None)
         if self.accept_terms and chosen.plan is None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from fairway_core.documents import FieldError, spelled
+from fairway_core.documents import FieldError, matching_in_schema
 from fairway_core.environment.filesystem_base import EnvironmentParts, FileSystem
 from fairway_core.environment.kubernetes import KubernetesNodes
 
@@ -22,7 +22,7 @@ _LIMIT = "its server"
 # Nodes read both as fields of a line, so neither has a space or a line break.
 Host = Annotated[
     str,
-    spelled(
+    matching_in_schema(
         r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?",
         "`{}` is neither a name nor an IPv4 address",
         "for example nfs.example.com",
@@ -30,7 +30,7 @@ Host = Annotated[
 ]
 ExportedPath = Annotated[
     str,
-    spelled(
+    matching_in_schema(
         r"/([A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)*)?",
         "`{}` is not the path of an export",
         "letters, digits, dots, hyphens and underscores between slashes: /srv/data",

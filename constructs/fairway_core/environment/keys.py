@@ -8,7 +8,7 @@ import re
 from typing import TYPE_CHECKING, Annotated
 
 from fairway_core.documents import FieldError
-from fairway_core.environment.values import accepted_by
+from fairway_core.environment.values import validator_of
 from fairway_core.findings import UserError
 from fairway_core.project_folder import from_home
 
@@ -81,7 +81,7 @@ def _public_key(text: str) -> str:
     return _checked(text, f"`{text}`")
 
 
-SshKey = Annotated[str, accepted_by(_public_key)]
+SshKey = Annotated[str, validator_of(_public_key)]
 
 
 def _text_of(file: Path, encoding: str) -> str:

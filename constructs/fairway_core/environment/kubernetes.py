@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, field_validator
 
 from fairway_core.catalog import kubernetes_ends, limit, vm_size
 from fairway_core.documents import FieldError, Model, matching, rule
-from fairway_core.environment.addresses import require_apart
+from fairway_core.environment.addresses import require_no_overlap
 from fairway_core.environment.cluster import HasNodes, HasSystemDisk
 from fairway_core.environment.network import require_free
 from fairway_core.environment.node_rules import check_local_disk, check_scale_set
@@ -501,7 +501,7 @@ class Kubernetes(Model, defer_build=True):
             own: IPv4Network = getattr(self, field)
             path, hint = (field,), OTHER_RANGE.format(field)
             require_free(own, "infiniband", "kubernetes", "virtual_network", path=path, hint=hint)
-        require_apart(
+        require_no_overlap(
             self.service_range,
             self.pod_range,
             "the pods'",

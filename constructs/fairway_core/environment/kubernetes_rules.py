@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from fairway_core.catalog import limit
 from fairway_core.documents import FieldError
-from fairway_core.environment.addresses import require_apart, require_private
+from fairway_core.environment.addresses import require_no_overlap, require_private
 from fairway_core.environment.kubernetes import OTHER_RANGE, RANGES, pool_name
 from fairway_core.environment.network import Firewall, require_free
-from fairway_core.environment.values import at
-from fairway_core.public_ranges import seen_outside
+from fairway_core.environment.values import below_path
+from fairway_core.public_ranges import internet_ranges
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -36,7 +36,7 @@ def check_kubernetes(
     """Raises FieldError if node pools, their cluster and the network do not fit together. `servers`
     are the sources of file systems that exist already, by name."""
     for name in pools:
-        with at("clusters", name):
+        with below_path("clusters", name):
             pool_name(name)
     if storage.existing:
         raise FieldError(
@@ -79,9 +79,9 @@ def require_beside(
         require_private(own, offices, path=path, hint=hint)
         for others, other, elsewhere in used:
             if field in spec.model_fields_set:
-                require_apart(own, other, others, path=path, hint=hint)
+                require_no_overlap(own, other, others, path=path, hint=hint)
             else:
-                require_apart(other, own, whose, path=elsewhere, hint=hint)
+                require_no_overlap(other, own, whose, path=elsewhere, hint=hint)
 
 
 def _check_ranges(
@@ -145,7 +145,7 @@ def _check_network(spec: Kubernetes, network: Network, access: Access) -> None:
     if spec.api_server == "private":
         return
     path = ("kubernetes", "api_server")
-    if not seen_outside(access.allowed):
+    if not internet_ranges(access.allowed):
         raise FieldError(
             "nobody could reach the API server: `access.allowed` names no public range",
             "name the ranges that you work from there, or leave `api_server:` out",

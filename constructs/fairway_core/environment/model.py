@@ -37,10 +37,10 @@ from fairway_core.environment.values import (
     Location,
     Zone,
     are_nested,
-    at,
-    named,
+    below_path,
     named_unlike_devices,
     named_unlike_this_machine,
+    require_azure_names,
 )
 from fairway_core.environment.web import Web, check_web
 from fairway_core.fields import NO_EQUAL
@@ -64,7 +64,7 @@ ResourceId = Annotated[
 
 def _of_their_types(imports: dict[str, str]) -> dict[str, str]:
     for address, resource_id in imports.items():
-        with at(address):
+        with below_path(address):
             check_id(address.rpartition("/")[2].partition(".")[0], resource_id)
     return imports
 
@@ -120,7 +120,9 @@ class Environment(Model):
     budget: Budget | None = None
     """Monthly budget with alerts by mail; without this section there are none."""
     filesystems: Annotated[
-        dict[str, AnyFileSystem], AfterValidator(named), AfterValidator(named_unlike_devices)
+        dict[str, AnyFileSystem],
+        AfterValidator(require_azure_names),
+        AfterValidator(named_unlike_devices),
     ] = Field(default_factory=dict)
     """The shared file systems, by name."""
     batch: Batch | None = None
@@ -132,7 +134,9 @@ class Environment(Model):
     web: Web | None = None
     """Runs in a browser, on a login node behind a sign-in; none without this section."""
     clusters: Annotated[
-        dict[str, AnyCluster], AfterValidator(named), AfterValidator(named_unlike_this_machine)
+        dict[str, AnyCluster],
+        AfterValidator(require_azure_names),
+        AfterValidator(named_unlike_this_machine),
     ] = Field(min_length=1)
     """The clusters, by name."""
 
@@ -265,7 +269,7 @@ class Environment(Model):
                     name: each.source for name, each in self.filesystems.items() if each.source
                 },
             )
-        with at("network"):
+        with below_path("network"):
             require_private(network.address_space, access.allowed)
 
     def _check_mounts(self) -> None:
@@ -343,7 +347,7 @@ class Environment(Model):
                 ("network", "private_endpoints"),
             )
         if services["vault"] and by_nat:
-            with at("network"):
+            with below_path("network"):
                 require_nat(network.service_endpoints)
 
     def _check_ways_in(self) -> None:

@@ -11,7 +11,7 @@ from fairway_core.catalog import reserved_ranges
 from fairway_core.catalog.terraform_types import private_link, private_links
 from fairway_core.documents import FieldError, Model, rule
 from fairway_core.environment.addresses import Proxy, check_space, require_outside, subnet_plan
-from fairway_core.environment.values import Address, Range, at, named
+from fairway_core.environment.values import Address, Range, below_path, require_azure_names
 from fairway_core.resource_ids import SubnetId, VirtualNetworkId, network_of, parts_of
 from fairway_core.suggestions import did_you_mean
 
@@ -39,7 +39,7 @@ class Dns(Model, defer_build=True):
                 hint = did_you_mean(service, private_links())
                 raise FieldError(f"there is no service `{service}`", hint, (service,))
             wanted = private_link(service).zone
-            with at(service):
+            with below_path(service):
                 name = parts_of("private DNS zone", zone)["name"]
             if name != wanted:
                 raise FieldError(
@@ -203,7 +203,9 @@ class Network(Model, defer_build=True):
     """Azure services whose firewalls may admit nodes by their subnet."""
     dns: Dns = Field(default_factory=Dns)
     """DNS servers, and the private DNS zones of endpoints."""
-    peerings: Annotated[dict[str, Peering], AfterValidator(named)] = Field(default_factory=dict)
+    peerings: Annotated[dict[str, Peering], AfterValidator(require_azure_names)] = Field(
+        default_factory=dict
+    )
     """Virtual networks to connect with, each under a name of your choice."""
     existing: Existing | None = None
     """Existing subnets to use, in place of a new network."""

@@ -11,8 +11,8 @@ from fairway_core.catalog.disks import disk_kind, disk_kinds
 from fairway_core.cost.parts import ONE, Part, disks, server, without_meter
 from fairway_core.documents import FieldError, Model, matching, rule
 from fairway_core.environment.filesystem_base import EnvironmentParts, FileSystem
-from fairway_core.environment.values import SizeText, at, offered_size
-from fairway_core.fields import Days, between, each_once
+from fairway_core.environment.values import SizeText, below_path, offered_size
+from fairway_core.fields import Days, days_between, require_unique
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -140,14 +140,14 @@ class Backup(Model, defer_build=True):
     """A daily backup of the VM with all its disks, in a vault of the environment."""
 
     # Azure Backup's range for daily recovery points.
-    keep: Annotated[Days, between(7, 9999, "backups are kept")] = 30
+    keep: Annotated[Days, days_between(7, 9999, "backups are kept")] = 30
     """The time for which each backup is kept, from 7d to 9999d."""
     at: HalfHour = "02:00"
     """When it starts, in UTC, on the hour or half past."""
 
 
 def _versions(versions: tuple[float, ...]) -> tuple[float, ...]:
-    each_once(versions, "version {:g} is named twice")
+    require_unique(versions, "version {:g} is named twice")
     return versions
 
 
@@ -180,7 +180,7 @@ class NfsServer(FileSystem, defer_build=True):
 
     @rule
     def _size_carries_the_disks(self) -> None:
-        with at("size"):
+        with below_path("size"):
             size = offered_size(self.size)
         if size.max_data_disks is None or self._vm_mbps(size) is None or not size.network_gbps:
             fit = ", ".join(s.name for s in vm_sizes().values() if self._vm_mbps(s) is not None)

@@ -8,8 +8,8 @@ from pydantic import Field, WithJsonSchema
 
 from fairway_core.catalog.limits import windows_time_zone
 from fairway_core.documents import FieldError, Model, matching, rule
-from fairway_core.environment.values import accepted_by
-from fairway_core.fields import each_once
+from fairway_core.environment.values import validator_of
+from fairway_core.fields import require_unique
 
 Day = Literal["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
 DAYS: tuple[Day, ...] = get_args(Day)
@@ -49,12 +49,12 @@ class Schedule(Model, defer_build=True):
     `fairway nodes start`."""
     days: tuple[Day, ...] = Field(default=DAYS[:5], min_length=1)
     """The days on which nodes are stopped and started."""
-    timezone: Annotated[str, accepted_by(windows_time_zone)] = "UTC"
+    timezone: Annotated[str, validator_of(windows_time_zone)] = "UTC"
     """Time zone of these times, for example `Europe/Berlin`; it follows daylight saving time."""
 
     @rule
     def _once_each(self) -> None:
-        each_once(self.days, "{} is named twice", ("days",))
+        require_unique(self.days, "{} is named twice", ("days",))
         if self.start == self.stop:
             raise FieldError(
                 "nodes cannot stop and start at the same time",

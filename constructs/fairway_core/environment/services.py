@@ -7,17 +7,17 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from fairway_core.documents import FieldError, Model, matching, rule, spelled
+from fairway_core.documents import FieldError, Model, matching, matching_in_schema, rule
 from fairway_core.environment.values import Location
-from fairway_core.fields import Days, Emails, between, each_once
+from fairway_core.fields import Days, Emails, days_between, require_unique
 from fairway_core.resource_ids import RegistryId, ResourceGroupId, WorkspaceId
 
 # Azure's range, in days.
-Retention = Annotated[Days, between(1, 365, "a registry keeps manifests without a tag")]
+Retention = Annotated[Days, days_between(1, 365, "a registry keeps manifests without a tag")]
 _USUAL_RETENTION = 30
 
 
-_LOGIN_SERVER = spelled(
+_LOGIN_SERVER = matching_in_schema(
     r"[a-z0-9][a-z0-9.-]+[a-z0-9]", "`{}` is not the name of a host", "such as contoso.azurecr.io"
 )
 
@@ -107,7 +107,7 @@ def _tag_names(names: tuple[str, ...]) -> tuple[str, ...]:
     for index, name in enumerate(names):
         if not name.strip():
             raise FieldError("a tag without a name", "name it, for example `cost-center`", (index,))
-    each_once(names, fold=str.lower)
+    require_unique(names, fold=str.lower)
     return names
 
 
@@ -132,7 +132,7 @@ class Policies(Model, defer_build=True):
 # Azure's ranges: days that a workspace keeps logs, and alerts of one budget.
 _RETENTION_DAYS = (30, 730)
 Amount = Annotated[float, Field(ge=1)]
-LogDays = Annotated[Days, between(*_RETENTION_DAYS, "logs can be kept")]
+LogDays = Annotated[Days, days_between(*_RETENTION_DAYS, "logs can be kept")]
 _MOST_BUDGET_ALERTS = 5
 _MOST_PERCENT = 1000
 

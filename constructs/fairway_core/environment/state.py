@@ -10,7 +10,7 @@ from pydantic import ConfigDict, Field, model_validator
 
 from fairway_core.catalog.tables import table
 from fairway_core.documents import FieldError, Model, matching
-from fairway_core.environment.values import accepted_by
+from fairway_core.environment.values import validator_of
 from fairway_core.naming import check_name
 from fairway_core.suggestions import did_you_mean
 
@@ -75,7 +75,10 @@ def _each(settings: Any, above: _Path = ()) -> Iterator[tuple[_Path, Any]]:
 
 def _refuse_credential(path: _Path, value: Any, facts: dict[str, Any], host: str) -> None:
     """Raises FieldError for a secret, with the environment variable that must hold it instead."""
-    from fairway_core.secret_values import is_secret_name, tells_secret  # most files do not need it
+    from fairway_core.secret_values import (  # most files do not need it
+        contains_secret,
+        is_secret_name,
+    )
 
     name = ".".join(path)
     variable = facts.get("credentials", {}).get(name)
@@ -92,7 +95,7 @@ def _refuse_credential(path: _Path, value: Any, facts: dict[str, Any], host: str
         )
     texts = value if isinstance(value, list | tuple) else [value]
     texts = [text for text in texts if isinstance(text, str)]
-    if any(map(_hides_secret, texts)) or tells_secret(" ".join(texts)):
+    if any(map(_hides_secret, texts)) or contains_secret(" ".join(texts)):
         variable = facts.get("addresses", {}).get(name, "it")
         raise FieldError(
             f"`{name}` holds a user or a password, which a file must not hold",
@@ -175,9 +178,9 @@ class AzurermState(_Backend, defer_build=True):
         ),
     ]
     """The resource group of the storage account."""
-    storage_account: Annotated[str, accepted_by(partial(check_name, "storage_account"))]
+    storage_account: Annotated[str, validator_of(partial(check_name, "storage_account"))]
     """The storage account's name, unique in all of Azure."""
-    container: Annotated[str, accepted_by(partial(check_name, "storage_container"))] = "tfstate"
+    container: Annotated[str, validator_of(partial(check_name, "storage_container"))] = "tfstate"
     """The blob container in it."""
     public_access: bool = False
     """Open the account to every address, as hosted build agents need, and not only to

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import Field
 
 from fairway_core.documents import FieldError, Model, rule
-from fairway_core.environment.values import at, named
+from fairway_core.environment.values import below_path, require_azure_names
 from fairway_core.fields import Days
 from fairway_core.naming import check_name
 from fairway_core.resource_ids import StorageAccountId
@@ -110,9 +110,9 @@ class Storage(Model, defer_build=True):
     @rule
     def _names_fit(self) -> None:
         if self.account is not None:
-            with at("account"):
+            with below_path("account"):
                 check_name("storage_account", self.account)
-        with at("containers"):
-            named(self.containers)
+        with below_path("containers"):
+            require_azure_names(self.containers)
             for name in self.containers:
                 check_name("storage_container", name)

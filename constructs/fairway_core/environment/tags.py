@@ -10,7 +10,7 @@ from pydantic import AfterValidator
 
 from fairway_core.catalog import limit
 from fairway_core.documents import FieldError, Model
-from fairway_core.environment.values import accepted_by
+from fairway_core.environment.values import validator_of
 from fairway_core.naming import DEFAULT_PATTERN, NAME_TAG, OWN_TAGS, ROLE_TAG, check_pattern
 
 _Tags = TypeVar("_Tags", bound=Mapping[str, str])
@@ -24,7 +24,7 @@ _ALL_OURS = (*OWN_TAGS, ROLE_TAG, NAME_TAG)
 _RESERVED = ("microsoft", "azure", "windows")
 
 
-def as_azure_takes_them(tags: _Tags) -> _Tags:
+def require_valid_tags(tags: _Tags) -> _Tags:
     """Returns the tags. Raises FieldError for one that Azure would refuse."""
     seen: dict[str, str] = {}
     for name, value in tags.items():
@@ -42,7 +42,7 @@ def as_azure_takes_them(tags: _Tags) -> _Tags:
     return tags
 
 
-def none_of_ours(tags: _Tags) -> _Tags:
+def require_own_tags(tags: _Tags) -> _Tags:
     """Returns the tags. Raises FieldError for one that Fairway sets."""
     for name in tags:
         if name.lower() in OWN_TAGS:
@@ -101,13 +101,15 @@ def check_number(tags: Mapping[str, str], *, of_zone: bool, ours: Collection[str
             )
 
 
-Tags = Annotated[dict[str, str], AfterValidator(none_of_ours), AfterValidator(as_azure_takes_them)]
+Tags = Annotated[
+    dict[str, str], AfterValidator(require_own_tags), AfterValidator(require_valid_tags)
+]
 TagArgument = Annotated[
-    Mapping[str, str], AfterValidator(none_of_ours), AfterValidator(as_azure_takes_them)
+    Mapping[str, str], AfterValidator(require_own_tags), AfterValidator(require_valid_tags)
 ]
 
 
-NamePattern = Annotated[str, accepted_by(check_pattern)]
+NamePattern = Annotated[str, validator_of(check_pattern)]
 
 
 class NamePatterns(Model):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator
 
-from fairway_core.documents import FieldError, Model, matching, spelled, written_as
+from fairway_core.documents import FieldError, Model, matching, matching_in_schema, schema_pattern
 from fairway_core.findings import UserError
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def _of_five_decimals(price: float) -> float:
 SpotPrice = Annotated[float, Field(gt=0, le=10_000), AfterValidator(_of_five_decimals)]
 
 
-def named(items: _Named) -> _Named:
+def require_azure_names(items: _Named) -> _Named:
     """Returns the items. Raises FieldError for a key that cannot be part of an Azure name."""
     for name in items:
         if not _ITEM_NAME.fullmatch(name):
@@ -142,7 +142,7 @@ def offered_size(name: str) -> VmSize:
     """Returns the size of that name. Raises FieldError if it is unknown, retired or unsupported."""
     from fairway_core.catalog import vm_size
 
-    with at():
+    with below_path():
         size = vm_size(name)
     if size.is_retired():
         since = f" on {size.retirement_date}" if size.retirement_date else ""
@@ -190,7 +190,7 @@ def as_field_error(error: UserError, path: tuple[str | int, ...] = ()) -> FieldE
 
 
 @contextmanager
-def at(*path: str) -> Iterator[None]:
+def below_path(*path: str) -> Iterator[None]:
     """Puts a path before that of a FieldError, and turns a look-up's UserError into one."""
     try:
         yield
@@ -210,11 +210,11 @@ def are_nested(path: str, other: str) -> bool:
     return f"{path}/".startswith(f"{other}/") or f"{other}/".startswith(f"{path}/")
 
 
-def accepted_by(check: Callable[[str], object]) -> AfterValidator:
+def validator_of(check: Callable[[str], object]) -> AfterValidator:
     """Returns a validator that refuses text for which `check` raises an error, with its message."""
 
     def accepted(text: str) -> str:
-        with at():
+        with below_path():
             check(text)
         return text
 
@@ -227,7 +227,7 @@ class DescribedSize(Model):
 
     name: Annotated[
         str,
-        spelled(
+        matching_in_schema(
             _SIZE_NAME, "`{}` is not the name of a VM size", "such as Standard_ND96isr_H100_v5"
         ),
     ]
@@ -262,16 +262,16 @@ def _size_text(value: object) -> object:
 
 
 SizeText = Annotated[str, BeforeValidator(_size_text, json_schema_input_type=str | DescribedSize)]
-OfferedSize = Annotated[SizeText, accepted_by(offered_size)]
+OfferedSize = Annotated[SizeText, validator_of(offered_size)]
 EnvironmentName = Annotated[
     str,
-    spelled(
+    matching_in_schema(
         _ENVIRONMENT_NAME,
         "`{}` is not a valid environment name",
         "2 to 12 lower-case letters, digits and hyphens; first a letter, last no hyphen",
     ),
 ]
-Location = Annotated[str, AfterValidator(_location), written_as(_LOCATION.pattern)]
+Location = Annotated[str, AfterValidator(_location), schema_pattern(_LOCATION.pattern)]
 StackId = Annotated[
     str,
     matching(
@@ -289,4 +289,4 @@ KeyName = Annotated[
 Zone = Literal[1, 2, 3]
 Address = Annotated[IPv4Address, PlainValidator(_ip_address, json_schema_input_type=str)]
 Range = Annotated[IPv4Network, PlainValidator(ip_range, json_schema_input_type=str)]
-MountPath = Annotated[str, AfterValidator(_mount_path), written_as(_PATH.pattern)]
+MountPath = Annotated[str, AfterValidator(_mount_path), schema_pattern(_PATH.pattern)]

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from fairway_core.json_values import as_read, leaves
-from fairway_core.secret_values import is_secret_name, tells_secret
+from fairway_core.json_values import leaves, parse_embedded
+from fairway_core.secret_values import contains_secret, is_secret_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -93,7 +93,7 @@ def masked(value: Any, sensitive: Any, unknown: Any = False) -> Any:
             masked(item, _mask_of(sensitive, index), _mask_of(unknown, index))
             for index, item in enumerate(value)
         ]
-    return HIDDEN if isinstance(value, str) and tells_secret(value) else value
+    return HIDDEN if isinstance(value, str) and contains_secret(value) else value
 
 
 def _masked_mapping(value: Mapping[str, Any], sensitive: Any, unknown: Any) -> Any:
@@ -113,7 +113,7 @@ def _masked_mapping(value: Mapping[str, Any], sensitive: Any, unknown: Any) -> A
         elif _is_secret(value, key) if key == "value" else is_secret_name(key):
             shown[key] = masked(item, True)
         elif isinstance(item, str):
-            if tells_secret(item):
+            if contains_secret(item):
                 shown[key] = HIDDEN
         elif isinstance(item, dict | list):
             shown[key] = masked(item, None)
@@ -238,7 +238,7 @@ def _read(value: Any) -> Any:
         return {key: _read(item) for key, item in value.items() if _is_something(item)}
     if isinstance(value, list):
         return [_read(item) for item in value]
-    return as_read(value) if isinstance(value, str) else value
+    return parse_embedded(value) if isinstance(value, str) else value
 
 
 def _is_something(value: Any) -> bool:

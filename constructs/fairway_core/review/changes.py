@@ -9,7 +9,7 @@ from enum import StrEnum
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from fairway_core.checks.resource_change import named
+from fairway_core.checks.resource_change import allow_address
 from fairway_core.findings import UserError
 from fairway_core.review.attributes import (
     HIDDEN,
@@ -108,7 +108,7 @@ class Change:
     @property
     def named(self) -> str:
         """The address by which `--allow` accepts its loss."""
-        return named(self.address, self.deposed)
+        return allow_address(self.address, self.deposed)
 
     @property
     def forced(self) -> tuple[AttributeChange, ...]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from fairway_core.cost.meters import HOURS_A_MONTH
 from fairway_core.findings import Finding, Severity, UserError
-from fairway_core.json_values import KeyTwice, is_deep, parsed
+from fairway_core.json_values import KeyTwice, is_deep, parse_json
 from fairway_core.review.attributes import HIDDEN, UNKNOWN, AttributeChange
 from fairway_core.review.changes import Action, Change, OutputChange
 from fairway_core.review.costs import CostChange, CostReview, PriceSource
@@ -53,7 +53,7 @@ def read_review(file: Path) -> Review:
             content = stream.read(_LARGEST + 1)
         if len(content) > _LARGEST or is_deep(content):
             raise ValueError("no review is so large")
-        return review_of(parsed(content))
+        return review_of(parse_json(content))
     except (KeyTwice, ValueError):
         raise UserError.of(
             "no-review", f"{file} is not a review", "fairway plan --report DIR writes one"

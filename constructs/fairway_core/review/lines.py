@@ -104,7 +104,7 @@ def change_line(change: Change) -> Line:
         line += [" because of ", Given(", ".join(change.because))]
     elif change.action is Action.REPLACE and change.reason:
         line += [": ", Given(change.reason.replace("_", " "))]
-    facts = ", ".join(f"{name} = {written(value)}" for name, value in change.facts)
+    facts = ", ".join(f"{name} = {format_value(value)}" for name, value in change.facts)
     if facts:
         line += [": ", Given(facts)]
     return line
@@ -125,14 +125,14 @@ def attribute_lines(change: Change) -> Iterator[Line]:
 
 def attribute_line(attribute: AttributeChange) -> Line:
     """Returns a line with one attribute, old → new."""
-    old, new = both_written(attribute.old, attribute.new)
+    old, new = format_change(attribute.old, attribute.new)
     line: Line = [Given(attribute.path), ": ", Given(old), " → ", Given(new)]
     return [*line, " forces replacement"] if attribute.forces else line
 
 
 def output_line(output: OutputChange) -> Line:
     """Returns a line with one output, old → new."""
-    old, new = both_written(output.old, output.new)
+    old, new = format_change(output.old, output.new)
     return [Given(output.name), ": ", Given(old), " → ", Given(new)]
 
 
@@ -187,23 +187,23 @@ def cost_lines(cost: CostReview, *, most: int | None = None) -> Iterator[Line]:
         yield ["prices from ", Given(source), f", of {date}"]
 
 
-def written(value: Any) -> str:
+def format_value(value: Any) -> str:
     """Returns a value as JSON, or a marker as its text."""
     if value in (HIDDEN, UNKNOWN):
         return repr(value)
     return json.dumps(value, ensure_ascii=False, default=repr)
 
 
-def both_written(old: Any, new: Any) -> tuple[str, str]:
+def format_change(old: Any, new: Any) -> tuple[str, str]:
     """Returns old and new as text; long texts are cut to a window around the first difference.
 
-    >>> both_written("1", 2)
+    >>> format_change("1", 2)
     ('"1"', '2')
     """
     longest = _LONGEST
     if (old is None and isinstance(new, dict)) or (new is None and isinstance(old, dict)):
         old, new, longest = _filled(old), _filled(new), _LONGEST_BLOCK
-    texts = written(old), written(new)
+    texts = format_value(old), format_value(new)
     if max(map(len, texts)) <= longest:
         return texts
     pairs = zip(*texts, strict=False)

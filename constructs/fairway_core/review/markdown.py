@@ -45,7 +45,7 @@ _MEANT = re.compile(
 
 def markdown(review: Review) -> str:
     """Returns the complete comment, which ends in a newline."""
-    return joined([MARK, *head(review), *body(review), ""])
+    return join_lines([MARK, *head(review), *body(review), ""])
 
 
 def body(review: Review) -> Iterator[str]:
@@ -57,7 +57,7 @@ def body(review: Review) -> Iterator[str]:
     yield from ("", f"Digest: `{review.digest}`")
 
 
-def joined(lines: Iterable[str]) -> str:
+def join_lines(lines: Iterable[str]) -> str:
     """Joins the lines, and reduces consecutive empty lines to one."""
     whole = list(lines)
     pairs = zip(whole, [MARK, *whole], strict=False)
@@ -205,7 +205,7 @@ def comment(reviews: Mapping[str, Review | None], origin: Origin) -> str:
     top = [MARK, f"[Plan]({origin.run}) of {origin.commit[:12]}", "", _WARNING.format(whose=whose)]
     if len(reviews) > len(shown):
         top += ["", f"⛔ {len(reviews) - len(shown)} more environments are not shown"]
-    text = joined([*top, ""])
+    text = join_lines([*top, ""])
     # Half of the space is for the heads of all environments, before the rest of any.
     share = (LONGEST - len(text) - 100) // (2 * max(1, len(shown)))
     heads, bodies = [], []
@@ -224,7 +224,7 @@ def _within(most: int, lines: Iterable[str]) -> str:
     kept: list[str] = []
     left = most - len(_CUT) - 40
     opened = 0
-    for line in joined(lines).split("\n"):
+    for line in join_lines(lines).split("\n"):
         closes = len("</details>\n") * (opened + 1)
         if left - len(line) - 1 < closes:
             kept += ["", *["</details>"] * opened, "", _CUT]

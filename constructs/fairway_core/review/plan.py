@@ -13,7 +13,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairway_core.findings import UserError
-from fairway_core.json_values import DEEPEST, NO_JSON, KeyTwice, at, blocks, first, is_deep, parsed
+from fairway_core.json_values import (
+    DEEPEST,
+    NO_JSON,
+    KeyTwice,
+    blocks,
+    first_block,
+    is_deep,
+    parse_json,
+    value_at,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -148,7 +157,7 @@ def _plan(stack: str, file: Path) -> Plan:
     if is_deep(content):
         raise _no_plan(file, f"nested more than {DEEPEST} levels deep")
     try:
-        data = parsed(content)
+        data = parse_json(content)
         if data is NO_JSON or (isinstance(data, dict) and _LEVEL in data):
             return _plan_of_log(stack, file, content)
     except KeyTwice as error:
@@ -228,17 +237,17 @@ def _missing_inputs(data: Mapping[str, Any]) -> Iterator[str]:
     if data.get("errored") is not True:
         yield from data.get(WAITS_FOR, ())
         return
-    resources = blocks(at(data, ("prior_state", "values", "root_module", "resources")))
+    resources = blocks(value_at(data, ("prior_state", "values", "root_module", "resources")))
     read = {
-        str(each.get("name")): set(first(at(each, ("values", "outputs"))))
+        str(each.get("name")): set(first_block(value_at(each, ("values", "outputs"))))
         for each in resources
         if each.get("type") == REMOTE_STATE
     }
     used: dict[str, set[str]] = {}
-    configuration = at(data, ("configuration", "root_module"))
+    configuration = value_at(data, ("configuration", "root_module"))
     for name, dotted, quoted in _OUTPUT.findall(json.dumps(configuration)):
         used.setdefault(name, set()).add(dotted or quoted)
-    for each in blocks(first(configuration).get("resources")):
+    for each in blocks(first_block(configuration).get("resources")):
         if each.get("type") == REMOTE_STATE:
             name = str(each.get("name"))
             if name not in read or used.get(name, set()) - read[name]:
@@ -268,7 +277,7 @@ def _errors(content: bytes) -> Iterator[tuple[str, list[str]]]:
     """
     found = []
     for line in content.splitlines():
-        entry = parsed(line)
+        entry = parse_json(line)
         if not isinstance(entry, dict) or _LEVEL not in entry:
             return
         diagnostic = entry.get("diagnostic")

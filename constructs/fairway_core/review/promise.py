@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from fairway_core.review.review import StackReview
 
 
-def not_as_promised(planned: StackReview, promised: StackReview) -> list[str]:
+def broken_promises(planned: StackReview, promised: StackReview) -> list[str]:
     """Returns the resources' addresses, and outputs, for which a plan differs from the promise.
 
     It may do less, if a value that was unknown turns out to be unchanged.

@@ -25,7 +25,7 @@ from fairway_agent.fanout import sshd_mesh
 from fairway_agent.resources import SHARE_FILE, Lent, NeverFits, look
 from fairway_agent.state_files import TaskState
 from fairway_agent.task.attempts import Attempts, Patience
-from fairway_agent.task.scheduled import ENDED, Scheduled, keep_before, run_attempts
+from fairway_agent.task.scheduled import ENDED, Scheduled, run_attempts, store_first_line
 from fairway_agent.task.task import Task
 from fairway_boot import files
 from fairway_boot.files import Fault
@@ -134,7 +134,7 @@ class Batch(Scheduled):
         folders = self.nodes.folders
         if task.stopped_for == state_files.CANCELLATION:
             code = state_files.CANCELLED
-        keep_before(self.before_file(task), task.before)
+        store_first_line(self.before_file(task), task.before)
         if code or task.stopped_for or "FAIRWAY_LAST" in os.environ:  # it runs again in each retry
             _keep_log(folders, task.attempt)
         if self.nodes.notice and task.spec.wanted is None:
@@ -231,7 +231,7 @@ def _task_here(folders: Folders, spec: TaskSpec, first: int) -> tuple[Task, Batc
         _bring_earlier_logs(folders, number)
         return task_of(folders, spec, number)
     except (OSError, Fault, subprocess.CalledProcessError) as error:
-        keep_before(folders.before_file, f"the one before was not started: {error}")
+        store_first_line(folders.before_file, f"the one before was not started: {error}")
         raise
 
 
@@ -292,7 +292,7 @@ def count_attempt(folder: Path, task: str, first: int) -> int:
     lies in the folder that all nodes mount, so that a task that moves to another node continues the
     count."""
     folder.mkdir(parents=True, exist_ok=True)
-    with files.alone(folder / f"{task}.lock"):
+    with files.hold_lock(folder / f"{task}.lock"):
         text = (folder / task).read_text(encoding="ascii") if (folder / task).exists() else ""
         attempt = max(int(text) if text.strip().isdecimal() else 0, first)
         files.write_bytes(folder / task, f"{attempt + 1}\n".encode("ascii"), durable=True)

@@ -72,7 +72,9 @@ class BatchNodes(Nodes):
         if task.timed_out and not task.limit:
             say(task.failure_reason() or f"the task is over its {task.plan.timeout or 0:g} s")
         if self.config is not None:
-            sshd_mesh.order(self.config, task.addresses()[1:], f"fairway-signal {task.plan.signal}")
+            sshd_mesh.command_all(
+                self.config, task.addresses()[1:], f"fairway-signal {task.plan.signal}"
+            )
         super().signal(task, number)
 
     def facts(self, task: Task) -> dict[str, Any]:
@@ -134,7 +136,7 @@ class BatchNodes(Nodes):
 
     def contract(self, task: Task) -> dict[str, str]:
         """Adds the paths of staged inputs, and the way to the other nodes."""
-        found = {**self.folders.inputs(), "FAIRWAY_MPI_ARGS": "", **launchers.of_root()}
+        found = {**self.folders.inputs(), "FAIRWAY_MPI_ARGS": "", **launchers.root_variables()}
         return found if self.config is None else {**found, "FAIRWAY_SSH_CONFIG": str(self.config)}
 
     def written(self, task: Task) -> Path:
@@ -154,7 +156,7 @@ class BatchNodes(Nodes):
             shutil.move(folders.written, work / "outputs")
         if self.config is not None:
             for name in ("stdout", "stderr"):
-                printed = sshd_mesh.order(
+                printed = sshd_mesh.command_all(
                     self.config, task.addresses()[1:], f"fairway-output {name}.txt"
                 )
                 for rank, text in enumerate(printed.values(), start=1):
@@ -234,7 +236,7 @@ def watch_for_main() -> int:
 
     def pass_on(kind: str) -> None:
         config = sshd_mesh.connect(folders.meeting, [main])
-        sshd_mesh.order(config, [main], f"fairway-event {kind}")
+        sshd_mesh.command_all(config, [main], f"fairway-event {kind}")
 
     events = ScheduledEvents(folders.base / f"event.{os.getpid()}", pass_on)
     events.start()
@@ -257,7 +259,7 @@ def share_of(devices: Devices, wanted: Wanted) -> Share | None:
     """Allocates a task its share of the node; None while an earlier task holds too much. Raises
     NeverFits if the node is too small. All tasks of a pool run as one user, and see the folder."""
     folder = Path(os.environ["AZ_BATCH_NODE_SHARED_DIR"], "fairway-devices")
-    return machine.lend(machine.owned(folder) / "node", devices, wanted)
+    return machine.allocate_share(machine.own_folder(folder) / "node", devices, wanted)
 
 
 def own_address(hosts: Sequence[Host]) -> str:

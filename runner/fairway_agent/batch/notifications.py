@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from fairway_agent import limits, state_files
 from fairway_agent.batch.folders import Folders
-from fairway_agent.notify import PAID_PAUSES, deliver, orders, tell_of
+from fairway_agent.notify import PAID_PAUSES, deliver, due_notifications, failure_lines
 from fairway_agent.records import Fields, JsonRecord, Unfit
 from fairway_agent.state_files import RunState, TaskState, end_state
 from fairway_boot import files
@@ -65,7 +65,7 @@ def send() -> int:
     done = Fields(json.loads(os.environ.get(DONE) or "{}"), "what is done")
     status = state_of(endings, plan.tasks, {name: done.count(name) for name in done.facts})
     os.environ.update(folders.secret_values())  # only into this process's memory
-    sys.stderr.write(tell_of(deliver(orders(plan, status), PAID_PAUSES)))
+    sys.stderr.write(failure_lines(deliver(due_notifications(plan, status), PAID_PAUSES)))
     return 0
 
 
@@ -141,7 +141,7 @@ class PoolWatch(limits.Watch):
     def held(self, now: float) -> Held:
         """Does not count lost nodes: their tasks report nothing more, and may wait long for
         others."""
-        return limits.held(self.folder, self.nodes, now, _seen)
+        return limits.node_seconds(self.folder, self.nodes, now, _seen)
 
 
 def watch_of(folders: Folders, plan: RunPlan, submission: int) -> PoolWatch:

@@ -68,7 +68,7 @@ AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 """Variables that let Open MPI run as root, as in many containers."""
 
 
-def of_root() -> dict[str, str]:
+def root_variables() -> dict[str, str]:
     """Returns AS_ROOT; none of these variables for other users."""
     return AS_ROOT if os.geteuid() == 0 else {}
 
@@ -93,11 +93,11 @@ def session(folder: Path, environment: Mapping[str, str]) -> dict[str, str]:
     return found | {_OURS: own}
 
 
-def past_proxy(hosts: Sequence[str], environment: Mapping[str, str]) -> dict[str, str]:
+def no_proxy_variables(hosts: Sequence[str], environment: Mapping[str, str]) -> dict[str, str]:
     """Returns the variables for hosts that bypass the proxy, including a task's own nodes: these by
     name, which no range covers, and by address, as urllib knows no ranges.
 
-    >>> past_proxy(["nd-0"], {"no_proxy": "localhost,10.0.0.0/8"})
+    >>> no_proxy_variables(["nd-0"], {"no_proxy": "localhost,10.0.0.0/8"})
     {'no_proxy': 'localhost,10.0.0.0/8,nd-0'}
     """
     found = {}

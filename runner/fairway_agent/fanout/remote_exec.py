@@ -97,7 +97,7 @@ def run(host: str, argv: list[str], environment: dict[str, str]) -> int:
     return 128 - code if code < 0 else code
 
 
-def lose(host: str) -> None:
+def report_lost_node(host: str) -> None:
     """Reports to the user and to the supervisor that a node could not be reached."""
     sys.stderr.write(f"fairway: node {host} cannot be reached any more\n")
     if folder := os.environ.get("FAIRWAY_TASK_FOLDER"):
@@ -129,7 +129,7 @@ def _code(probe: subprocess.Popen[bytes], deadline: float) -> int:
         return LOST
 
 
-def printed(host: str, argv: Sequence[str]) -> str:
+def output_of(host: str, argv: Sequence[str]) -> str:
     """Returns the output of a program on a host; "" if it fails, hangs or is not reached."""
     command = [*_SSH, "--", host, f"exec {shlex.join(argv)}"]
     with tempfile.TemporaryFile() as file:  # limits how much of the output is read
@@ -142,7 +142,7 @@ def printed(host: str, argv: Sequence[str]) -> str:
 def main() -> None:
     words = sys.argv[1:]
     if words[0] == "--serve":
-        sys.exit(answer())
+        sys.exit(serve_command())
     if words[0] == "--each":
         try:
             sys.exit(each_node(words[1:], os.environ["FAIRWAY_HOSTS"].split(",")))
@@ -156,7 +156,7 @@ def main() -> None:
     if exactly:
         code = run(host, argv, dict(os.environ))
         if code == LOST:
-            lose(host)
+            report_lost_node(host)
         sys.exit(code)
     sys.exit(_as_rsh(host, argv))
 
@@ -172,7 +172,7 @@ def _as_rsh(host: str, words: list[str]) -> int:
     code = run(host, ["bash", "-c", " ".join(words)], environment)
     if code == LOST:
         # The mark stays: a launcher may kill this process before it prints anything.
-        lose(host)
+        report_lost_node(host)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         time.sleep(_PATIENCE)
         from fairway_agent import scratch
@@ -186,7 +186,7 @@ def _as_rsh(host: str, words: list[str]) -> int:
 
 def each_node(argv: list[str], hosts: list[str], printed: int | None = None) -> int:
     """Runs a command on every node; returns the first exit code that is not 0, once all have ended.
-    `printed` takes their output."""
+    `output_of` takes their output."""
     running: dict[int, subprocess.Popen[bytes]] = {}
     for rank, host in enumerate(hosts):
         # The first one is the main host: this one.
@@ -308,13 +308,13 @@ def _obeyed(served: Served, text: bytes) -> bytes:
     return part
 
 
-def answer(adapt: Callable[[Command], Command] = lambda each: each) -> int:
+def serve_command(adapt: Callable[[Command], Command] = lambda each: each) -> int:
     """Runs the command from standard input, as this node adapts it. Returns its exit code, or LOST
     if the node shuts down meanwhile: a command that saves its state then may end with 0."""
     # Signals for the command come through the channel: this one means that the machine shuts down.
     stops: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, _: stops.append(number))
-    processes.outlive(signal.SIGINT, signal.SIGHUP)
+    processes.ignore_signals(signal.SIGINT, signal.SIGHUP)
     text, data = bytearray(), b""
     while b"\n" not in data:
         data = os.read(0, 65536)

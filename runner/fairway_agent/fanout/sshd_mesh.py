@@ -205,7 +205,7 @@ def _ask(words: Sequence[str], timeout: float | None = None) -> subprocess.Compl
     )
 
 
-def order(config: Path, hosts: Sequence[str], command: str) -> dict[str, bytes]:
+def command_all(config: Path, hosts: Sequence[str], command: str) -> dict[str, bytes]:
     """Runs one of `serve`'s own commands on all hosts at once and returns what each printed,
     nothing for one that does not answer within 30 seconds."""
 
@@ -244,7 +244,7 @@ def serve(context_file: str) -> int:
     match original.split():
         case ["fairway-run", *_]:
             note_session(base, _SERVED)
-            return remote_exec.answer(_as_here)
+            return remote_exec.serve_command(_as_here)
         case ["fairway-signal", name, *_]:
             processes.signal_sessions(sessions(base), signal.Signals[f"SIG{name}"])
         case ["fairway-output", name, *_]:
@@ -267,7 +267,7 @@ def sessions(base: Path) -> set[int]:
     return noted | processes.sessions_with(f"{_MARK}={base}") if noted else noted
 
 
-def served(base: Path) -> set[int]:
+def served_sessions(base: Path) -> set[int]:
     """Returns the sessions that serve a command of another node to its end: the programs that it
     starts have sessions of their own, and are signalled over its channel."""
     return _noted(base, _SERVED)
@@ -277,7 +277,7 @@ def note_session(base: Path, kind: str = "") -> None:
     """Records this process's session, and when its leader began: a number is used again."""
     (base / "sessions").mkdir(exist_ok=True)
     leader = os.getsid(0)
-    (base / "sessions" / f"{kind}{leader}-{processes.begun(leader)}").touch()
+    (base / "sessions" / f"{kind}{leader}-{processes.start_ticks(leader)}").touch()
 
 
 def _noted(base: Path, kind: str = "") -> set[int]:
@@ -285,7 +285,7 @@ def _noted(base: Path, kind: str = "") -> set[int]:
     found = set()
     for entry in (base / "sessions").glob(f"{kind}[0-9]*"):
         leader, began = map(int, entry.name.removeprefix(kind).split("-"))
-        if processes.begun(leader) in (0, began):
+        if processes.start_ticks(leader) in (0, began):
             found.add(leader)
     return found
 

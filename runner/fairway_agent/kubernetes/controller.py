@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING
 
 from fairway_agent import control, job_facts, notify, predecessors, processes, state_files
 from fairway_agent.kubernetes.api import CONTROLLER, Api
-from fairway_agent.kubernetes.objects import REQUESTED, condition, index_of, look
+from fairway_agent.kubernetes.objects import REQUESTED, find_condition, index_of, look
 from fairway_agent.kubernetes.runs import reconcile_all
 from fairway_agent.kubernetes.submit import create
-from fairway_agent.kubernetes.task_state import PATIENCE, lacking, stuck, unrequested
+from fairway_agent.kubernetes.task_state import PATIENCE, missing_pods, stuck_pods, unrequested_pods
 from fairway_agent.records import Damaged
 from fairway_agent.state_files import TERMINATED, goes_on
 from fairway_agent.task.scheduled import read_secrets
@@ -39,7 +39,7 @@ _PAUSE, _LONG_PAUSE = 1.0, 10.0
 
 def main() -> None:
     # A pod's first process ignores every signal without a handler.
-    processes.on_term(lambda *_: sys.exit(TERMINATED))
+    processes.handle_term(lambda *_: sys.exit(TERMINATED))
     folder, number = Path(sys.argv[1]), int(sys.argv[2])
     plan = job_facts.read_shared_plan(folder, retry=number > 0)
     if plan.notify is not None and plan.notify.secrets:
@@ -83,7 +83,7 @@ class Controller:
                 notify.send(self.folder, self.plan, state, waits=True)
             if state.is_final:
                 return False
-            with files.alone(self.folder / control.SUBMIT_LOCK):
+            with files.hold_lock(self.folder / control.SUBMIT_LOCK):
                 self.start()
             ask_again(self.api, objects, self._known.parts, time.time())
             control.note_blocked(self.folder, self.number, CONTROLLER, "")
@@ -100,7 +100,7 @@ class Controller:
         for part in known.parts:
             first = part.names[0]
             why_not = ""
-            for pod, why in stuck(objects, part.job):
+            for pod, why in stuck_pods(objects, part.job):
                 name = pod["metadata"]["name"]
                 self.since[name] = before.get(name, now)
                 if now - self.since[name] < PATIENCE and name not in known.ended:
@@ -119,7 +119,7 @@ class Controller:
                 self.api.delete(*(("pods", name) if alone else ("jobs", part.job)))
             if part.nodes > 1:
                 control.note_blocked(self.folder, self.number, first, why_not)
-                control.note_lacking(self.folder, self.number, first, *lacking(objects, part))
+                control.note_lacking(self.folder, self.number, first, *missing_pods(objects, part))
 
     @property
     def _known(self) -> Control:
@@ -134,7 +134,11 @@ class Controller:
         if state is not None and seen.limit is not None:
             return not state.is_final and not state.tasks.get("running")
         job = objects.jobs[part.job]
-        if not seen.cancelled_tasks or condition(job, "Complete") or condition(job, "Failed"):
+        if (
+            not seen.cancelled_tasks
+            or find_condition(job, "Complete")
+            or find_condition(job, "Failed")
+        ):
             return False
         pods = objects.pods.get(part.job, ())
         final = {index for indices in seen.final.values() for index in indices}
@@ -153,7 +157,7 @@ class Controller:
 def ask_again(api: Api, objects: Objects, parts: Iterable[Part], now: float) -> None:
     """Lets the autoscaler start nodes for pods in the usual way, if their own request does not."""
     for part in parts:
-        for name in unrequested(objects, part.job, now):
+        for name in unrequested_pods(objects, part.job, now):
             api.patch("pods", name, {"metadata": {"annotations": {REQUESTED: None}}})
 
 

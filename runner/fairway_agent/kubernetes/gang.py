@@ -225,4 +225,4 @@ def _wait(wakeup: socket.socket, deadline: float | None) -> None:
 def _served() -> set[int]:
     """Returns the processes here that other pods of the task have started."""
     own = base()
-    return processes.members(sshd_mesh.sessions(own) | sshd_mesh.served(own))
+    return processes.members(sshd_mesh.sessions(own) | sshd_mesh.served_sessions(own))

@@ -180,7 +180,7 @@ def _template(
     if settings.selector:
         spec["nodeSelector"] = dict(settings.selector)
     preparation = _PREPARATION + (MOST_WAITS * (settings.patience or 0) if part.nodes > 1 else 0)
-    if (longest := limits.longest(plan, preparation)) is not None:  # for a task that hangs
+    if (longest := limits.scheduler_limit(plan, preparation)) is not None:  # for a task that hangs
         spec["activeDeadlineSeconds"] = min(math.ceil(longest + 10 * _LAST_WORDS), _LONGEST)
     labels = {**_labels(run, submission, part.number), "azure.workload.identity/use": "true"}
     if part.wanted is not None:

@@ -16,7 +16,7 @@ from fairway_agent.kubernetes.api import (
     suppressed,
 )
 from fairway_agent.kubernetes.settings import pods_of
-from fairway_agent.reconcile import others_first
+from fairway_agent.reconcile import queue_reason
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -44,7 +44,7 @@ def held_by_queue(api: Api) -> dict[str, str]:
     waiting = [
         each
         for each in listed
-        if not condition(each, "Admitted") and not condition(each, "Finished")
+        if not find_condition(each, "Admitted") and not find_condition(each, "Finished")
     ]
     for workload in sorted(waiting, key=_order):
         queue = workload["spec"].get("queueName") or ""
@@ -73,7 +73,7 @@ def scaling(api: Api) -> dict[str, Scaling]:
             for event in api.list("events", query):
                 uid = event["involvedObject"].get("uid", "")
                 # One in seconds, the other in microseconds.
-                when = moment(event.get("lastTimestamp") or event.get("eventTime"))
+                when = parse_time(event.get("lastTimestamp") or event.get("eventTime"))
                 said = (event.get("message") or "").removeprefix("pod didn't trigger scale-up: ")
                 says = f"the autoscaler starts none: {said}"
                 if reason == "TriggeredScaleUp":
@@ -94,7 +94,7 @@ def _why(workload: Object, ahead: int) -> str | None:
         if check.get("state") in _REFUSED:
             said = check.get("message") or check["state"]
             return f"waiting for {check['name']}: {said}"
-    if condition(workload, "QuotaReserved"):
+    if find_condition(workload, "QuotaReserved"):
         for check in checks:
             if check.get("state") == "Pending":
                 count = sum(each["count"] for each in workload["spec"]["podSets"])
@@ -104,11 +104,11 @@ def _why(workload: Object, ahead: int) -> str | None:
     for each in conditions_of(workload):
         if each["type"] != "QuotaReserved" or each["status"] != "False":
             continue
-        cause = (condition(workload, "Evicted") or {}).get("reason")
+        cause = (find_condition(workload, "Evicted") or {}).get("reason")
         awaited = "to try again" if cause == "AdmissionCheck" else "for quota"
         text = f"waiting {awaited}: {each.get('message') or each.get('reason', '')}"
         if ahead and each.get("reason") not in _NEVER:
-            text = f"{others_first(ahead)}; {text}"
+            text = f"{queue_reason(ahead)}; {text}"
         return f"preempted by another job; {text}" if cause == "Preempted" else text
     return None
 
@@ -180,7 +180,7 @@ def look(api: Api, runs: Sequence[str]) -> Objects:
 
 def unscheduled(pod: Object) -> Object | None:
     """Returns the scheduler's condition of a pod that has no node; None for other pods."""
-    return condition(pod, "PodScheduled", "False")
+    return find_condition(pod, "PodScheduled", "False")
 
 
 def index_of(pod: Object) -> int:
@@ -190,21 +190,21 @@ def index_of(pod: Object) -> int:
     return int(text) if text and text.isdecimal() else -1
 
 
-def condition(found: Object, kind: str, status: str = "True") -> Object | None:
+def find_condition(found: Object, kind: str, status: str = "True") -> Object | None:
     """Returns an object's condition of that type, if it has that status."""
     listed = (each for each in conditions_of(found) if each["type"] == kind)
     return next((each for each in listed if each["status"] == status), None)
 
 
-def is_over(pod: Object) -> bool:
+def has_ended(pod: Object) -> bool:
     """Returns True if the pod's containers have ended and do not start again."""
     return pod["status"].get("phase") in ("Succeeded", "Failed")
 
 
-def holds(intervals: str | None, number: int) -> bool:
+def lists_number(intervals: str | None, number: int) -> bool:
     """Returns True if a number is among those that a Job's status lists.
 
-    >>> holds("0,1,3-5", 4), holds("0,1,3-5", 2), holds(None, 0)
+    >>> lists_number("0,1,3-5", 4), lists_number("0,1,3-5", 2), lists_number(None, 0)
     (True, False, False)
     """
     for each in filter(None, (intervals or "").split(",")):
@@ -214,10 +214,10 @@ def holds(intervals: str | None, number: int) -> bool:
     return False
 
 
-def moment(text: str | None) -> float:
+def parse_time(text: str | None) -> float:
     """Parses a time of the API into seconds since 1970; 0 for none.
 
-    >>> moment("2026-11-22T10:00:00Z") - moment("2026-11-22T09:59:00Z")
+    >>> parse_time("2026-11-22T10:00:00Z") - parse_time("2026-11-22T09:59:00Z")
     60.0
     """
     return datetime.fromisoformat(re.sub("Z$", "+00:00", text)).timestamp() if text else 0.0

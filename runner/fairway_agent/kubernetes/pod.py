@@ -99,7 +99,9 @@ class PodNodes(SharedNodes):
         """Signals all pods at once, so that none waits for one that does not answer."""
         if self.config is not None:
             order = (self.config, _others(task), f"fairway-signal {task.plan.signal}")
-            self.signalling = threading.Thread(target=sshd_mesh.order, args=order, daemon=True)
+            self.signalling = threading.Thread(
+                target=sshd_mesh.command_all, args=order, daemon=True
+            )
             self.signalling.start()
         super().signal(task, number)
 
@@ -108,7 +110,7 @@ class PodNodes(SharedNodes):
             self.signalling.join()
             self.signalling = None
         if self.config is not None and code:
-            sshd_mesh.order(self.config, _others(task), f"fairway-signal {SIGKILL.name[3:]}")
+            sshd_mesh.command_all(self.config, _others(task), f"fairway-signal {SIGKILL.name[3:]}")
         processes.kill(sshd_mesh.sessions(base()))
 
     def facts(self, task: Task) -> dict[str, Any]:
@@ -144,7 +146,7 @@ class PodNodes(SharedNodes):
     def contract(self, task: Task) -> dict[str, str]:
         """Adds the share of its node. In its container a task's GPUs are numbered anew, and all of
         the node's processors are visible, although it has only a part of their time."""
-        found = {**super().contract(task), **self._ssh_config(), **launchers.of_root()}
+        found = {**super().contract(task), **self._ssh_config(), **launchers.root_variables()}
         if task.share is None:
             return found
         visible = ",".join(map(str, range(len(task.share.gpus))))
@@ -222,7 +224,7 @@ def main() -> None:
     hold_scratch(Path(SCRATCH))
     (wakeup, _), received = processes.signal_wakeups(signal.SIGCHLD), list[int]()
     # A pod's first process ignores every signal without a handler.
-    processes.on_term(lambda number, _: received.append(number))
+    processes.handle_term(lambda number, _: received.append(number))
     try:
         plan = job_facts.read_shared_plan(run, retry=submission > 0)
         known = control.read(run)

@@ -18,20 +18,20 @@ from fairway_agent.kubernetes.api import (
 )
 from fairway_agent.kubernetes.objects import (
     JOB,
-    condition,
+    find_condition,
+    has_ended,
     index_of,
-    is_over,
     jobs_of,
     look,
-    moment,
     owns,
+    parse_time,
     selector,
 )
 from fairway_agent.kubernetes.task_state import (
     GONE,
     PATIENCE,
     is_pending,
-    stuck,
+    stuck_pods,
     view_of,
     why_pending,
 )
@@ -86,7 +86,7 @@ def cancel(shared: Path, request: CancelRequest, _: object) -> Done:
 def _cancel_run(folder: Path, request: CancelRequest) -> None:
     """Cancels the run's submission, even one that another process is still making."""
     api, spared = Api(), ""
-    with files.alone(folder / control.SUBMIT_LOCK):
+    with files.hold_lock(folder / control.SUBMIT_LOCK):
         with suppress(Damaged):
             control.cancel(folder, request.submission)
         with suppress(Damaged):
@@ -114,7 +114,7 @@ def _cancel_task(folder: Path, request: CancelRequest) -> None:
     """Records the cancellation, so that nothing of the task starts any more, and deletes its
     objects."""
     api = Api()
-    with files.alone(folder / control.SUBMIT_LOCK):
+    with files.hold_lock(folder / control.SUBMIT_LOCK):
         control.cancel(folder, request.submission, request.task)
         parts = control.read(folder).parts
     for part in parts:
@@ -127,7 +127,7 @@ def _cancel_task(folder: Path, request: CancelRequest) -> None:
         # Otherwise the task is one pod of a Job, whose index is not restarted.
         position = part.names.index(request.task)
         for pod in api.list("pods", {"labelSelector": f"{JOB}={part.job}"}):
-            if index_of(pod) == position and not is_over(pod) and owns(folder, pod):
+            if index_of(pod) == position and not has_ended(pod) and owns(folder, pod):
                 api.delete("pods", pod["metadata"]["name"])
 
 
@@ -189,13 +189,13 @@ class _Reconciliation(Reconciliation):
         """Returns the view of a part that has no Job yet: it waits for the controller, unless that
         is gone, or starts nothing any more."""
         name = job_name(self.folder.name, self.control.submission, CONTROLLER)
-        for pod, why in stuck(self.objects, name):
-            if self.now - moment(pod["metadata"]["creationTimestamp"]) >= PATIENCE:
+        for pod, why in stuck_pods(self.objects, name):
+            if self.now - parse_time(pod["metadata"]["creationTimestamp"]) >= PATIENCE:
                 return JobView("failed", f"nothing could start it: {why}")
         controller, why = self.objects.jobs.get(name), self.control.blocked.get(CONTROLLER, "")
-        if controller is None or condition(controller, "Complete"):
+        if controller is None or find_condition(controller, "Complete"):
             return GONE
-        if condition(controller, "Failed"):
+        if find_condition(controller, "Failed"):
             said = f"its controller has failed for good: kubectl logs job/{name}"
             return JobView("failed", f"{said}; {why}" if why else said)
         waits = "waiting for its turn" if part.stage == "tasks" else "waiting for other tasks"

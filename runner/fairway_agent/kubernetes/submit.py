@@ -146,7 +146,7 @@ def submit(shared: Path, request: SubmitRequest, _: object) -> SubmitReport:
     server refuses it: then nothing of it is left there."""
     folder, number = shared / "runs" / request.run, request.submission
     api = Api()
-    with files.alone(folder / control.SUBMIT_LOCK):
+    with files.hold_lock(folder / control.SUBMIT_LOCK):
         known = control.read(folder)
         if not known.parts or known.submission < number:
             parts = tuple(

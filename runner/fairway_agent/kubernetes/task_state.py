@@ -9,11 +9,11 @@ from fairway_agent.kubernetes.api import CORDONED
 from fairway_agent.kubernetes.manifests import QUEUE
 from fairway_agent.kubernetes.objects import (
     REQUESTED,
-    condition,
-    holds,
+    find_condition,
+    has_ended,
     index_of,
-    is_over,
-    moment,
+    lists_number,
+    parse_time,
     unscheduled,
 )
 from fairway_agent.kubernetes.settings import NODE_PROVISIONING
@@ -44,14 +44,14 @@ def view_of(found: Objects, part: Part, index: int) -> tuple[JobView, str]:
     position = 0 if part.nodes > 1 else part.indices.index(index)
     pods = [each for each in found.pods.get(part.job, ()) if index_of(each) == position]
     pods.sort(key=lambda each: each["metadata"]["creationTimestamp"], reverse=True)
-    pod = next((each for each in pods if not is_over(each)), None)
+    pod = next((each for each in pods if not has_ended(each)), None)
     name = "" if pod is None else pod["metadata"]["name"]
     if end := _end(job, part, position):
-        if pod is not None and end == "failed" and not condition(job, "Failed"):
+        if pod is not None and end == "failed" and not find_condition(job, "Failed"):
             return JobView("running"), name  # it is in its grace period
         return _ended(job, pods[0] if pods and end == "failed" else None)
     if pod is not None and pod["status"].get("phase") == "Running":
-        return JobView("running", lacking(found, part)[0]), name
+        return JobView("running", missing_pods(found, part)[0]), name
     if job["spec"].get("suspend"):
         about = job["metadata"]
         if (held := found.held.get(about.get("uid", ""))) is not None:
@@ -118,26 +118,26 @@ def _end(job: Object, part: Part, position: int) -> str:
     """Returns how the task's pods have ended for good; "" if they are still active."""
     status = job.get("status") or {}
     if part.nodes == 1:
-        if holds(status.get("completedIndexes"), position):
+        if lists_number(status.get("completedIndexes"), position):
             return "succeeded"
-        if holds(status.get("failedIndexes"), position):
+        if lists_number(status.get("failedIndexes"), position):
             return "failed"
-    if condition(job, "SuccessCriteriaMet") or condition(job, "Complete"):
+    if find_condition(job, "SuccessCriteriaMet") or find_condition(job, "Complete"):
         return "succeeded"
-    return "failed" if condition(job, "FailureTarget") or condition(job, "Failed") else ""
+    return "failed" if find_condition(job, "FailureTarget") or find_condition(job, "Failed") else ""
 
 
 def _ended(job: Object, pod: Object | None) -> tuple[JobView, str]:
     """Returns the view of a task whose pods have ended, and the name of the last of them, "" if it
     is not listed, as those that succeeded are not."""
     kinds = ("Failed", "Complete", "FailureTarget", "SuccessCriteriaMet")
-    over = next(filter(None, (condition(job, kind) for kind in kinds)), {})
-    ended, code, reason, name = moment(over.get("lastTransitionTime")), SERVICE, "", ""
+    over = next(filter(None, (find_condition(job, kind) for kind in kinds)), {})
+    ended, code, reason, name = parse_time(over.get("lastTransitionTime")), SERVICE, "", ""
     if pod is not None:
         status, name = pod.get("status") or {}, pod["metadata"]["name"]
         states = [(each.get("state") or {}) for each in status.get("containerStatuses") or ()]
         terminated: Object = next(filter(None, (each.get("terminated") for each in states)), {})
-        ended = moment(terminated.get("finishedAt")) or ended
+        ended = parse_time(terminated.get("finishedAt")) or ended
         if terminated.get("reason") == "OOMKilled":
             code, reason = KILLED, "out of memory"
         elif status.get("reason") == "DeadlineExceeded":
@@ -159,12 +159,12 @@ def _ended(job: Object, pod: Object | None) -> tuple[JobView, str]:
     ), name
 
 
-def lacking(found: Objects, part: Part) -> tuple[str, float]:
+def missing_pods(found: Objects, part: Part) -> tuple[str, float]:
     """Returns why a task waits whose first pod runs and others do not, "" if none is missing, and
     when nodes were last started for these, in seconds since 1970."""
     if part.nodes == 1:
         return "", 0.0
-    others = [each for each in found.pods.get(part.job, ()) if not is_over(each)]
+    others = [each for each in found.pods.get(part.job, ()) if not has_ended(each)]
     pending = [each for each in others if each["status"].get("phase") != "Running"]
     running = len(others) - len(pending)
     if running >= part.nodes:
@@ -189,7 +189,7 @@ def _short(text: str) -> str:
 PATIENCE = 300.0
 
 
-def stuck(objects: Objects, job: str) -> Iterator[tuple[Object, str]]:
+def stuck_pods(objects: Objects, job: str) -> Iterator[tuple[Object, str]]:
     """Yields the pods of a Job that are stuck, and why."""
     for pod in objects.pods.get(job, ()) if job else ():
         why = why_stuck(pod) if pod["status"].get("phase") == "Pending" else ""
@@ -202,17 +202,17 @@ def stuck(objects: Objects, job: str) -> Iterator[tuple[Object, str]]:
 _BOOKED = 600.0
 
 
-def unrequested(objects: Objects, job: str, now: float) -> Iterator[str]:
+def unrequested_pods(objects: Objects, job: str, now: float) -> Iterator[str]:
     """Yields the names of the Job's pods that lack a node, and whose request asks for no more
     nodes: it was met before they took the place of others, or a node that it started has not
     come."""
     status = objects.jobs.get(job, {}).get("status") or {}
-    began = moment(status.get("startTime"))
+    began = parse_time(status.get("startTime"))
     for pod in objects.pods.get(job, ()):
         about = pod["metadata"]
         if not is_pending(pod) or unscheduled(pod) is None:
             continue
-        made = moment(about["creationTimestamp"])
+        made = parse_time(about["creationTimestamp"])
         is_late = made > began + _BOOKED or now > made + NODE_PROVISIONING
         if is_late and REQUESTED in (about.get("annotations") or {}):
             yield about["name"]

@@ -77,7 +77,7 @@ class Slurm(scheduled.Scheduled):
         from fairway_agent.slurm import runs
 
         with suppress(OSError, Fault, commands.Refused):  # the next poll sends it
-            if notify.is_last(task.run_folder, task.name, task.submission or 0):
+            if notify.record_end(task.run_folder, task.name, task.submission or 0):
                 runs.notify_end(task.run_folder)
 
     def may_begin(self, task: Task) -> bool:
@@ -134,7 +134,7 @@ class Slurm(scheduled.Scheduled):
             attempts.finish("failed", code, scheduled.LOST[PREEMPTION])
             return
         task.record(replace(task.status("queued"), reason=scheduled.LOST[PREEMPTION]))
-        scheduled.keep_before(self.before_file(task), scheduled.LOST[PREEMPTION])
+        scheduled.store_first_line(self.before_file(task), scheduled.LOST[PREEMPTION])
         try:
             commands.run(["scontrol", "requeue", job_id()])
         except commands.Refused as refused:
@@ -161,9 +161,9 @@ def main() -> None:
     # Shows that this part of the submission has started, once Slurm has forgotten it.
     trace = run / "jobs" / f"{stage}-{slurm.part}-{submission}"
     own = os.environ.get("SLURM_ARRAY_JOB_ID") or os.environ["SLURM_JOB_ID"]
-    scheduled.once_there_is_room(lambda: trace.parent.mkdir(exist_ok=True))
+    scheduled.retry_until_room(lambda: trace.parent.mkdir(exist_ok=True))
     if not trace.exists():
-        scheduled.once_there_is_room(lambda: files.write_bytes(trace, own.encode("ascii")))
+        scheduled.retry_until_room(lambda: files.write_bytes(trace, own.encode("ascii")))
     sys.exit(scheduled.run_attempts(Attempts(task, slurm), slurm))
 
 

@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fairway_agent.reconcile import JobView, others_first
+from fairway_agent.reconcile import JobView, queue_reason
 from fairway_agent.state_files import CANCELLED, KILLED, SERVICE, TIMED_OUT
 from fairway_boot.files import Fault
 from fairway_boot.slurm import commands
@@ -201,7 +201,7 @@ def view_of(element: Element, now: float, node: str = "") -> JobView:
             timed_out=code == TIMED_OUT,
         )
     if element.state in WAITING:
-        return JobView("queued", explain(element) + expected(element, now))
+        return JobView("queued", explain(element) + expected_start(element, now))
     if element.state == "CONFIGURING":
         return JobView("queued", "its nodes are starting")
     if element.state in _SUSPENDED:
@@ -213,12 +213,12 @@ def view_of(element: Element, now: float, node: str = "") -> JobView:
 def explain(element: Element) -> str:
     """Formats why a job waits."""
     if element.reason in TURNS and element.ahead:
-        return others_first(element.ahead)
+        return queue_reason(element.ahead)
     known = _REASONS.get(element.reason)
     return element.reason if known is None else known.format(job=element.id)
 
 
-def expected(element: Element, now: float) -> str:
+def expected_start(element: Element, now: float) -> str:
     """Formats when Slurm expects a pending job to start, to be appended to the reason; or ""."""
     moment = seconds(element.starts) if element.reason in TURNS else 0.0
     if not now < moment < now + _LATEST:

@@ -52,7 +52,7 @@ def cancel(shared: Path, request: CancelRequest, _: object) -> Done:
 
 def _cancel_run(folder: Path, request: CancelRequest) -> None:
     """Cancels the run's submission, even one that another process is still making."""
-    with files.alone(folder / control.SUBMIT_LOCK):
+    with files.hold_lock(folder / control.SUBMIT_LOCK):
         jobs: list[str] = []
         with suppress(Damaged):  # Slurm still lists the unfinished jobs
             control.cancel(folder, request.submission)
@@ -94,7 +94,7 @@ def _ask(job: str) -> None:
 def _cancel_task(folder: Path, request: CancelRequest) -> None:
     """Records the cancellation, so that a task that is just starting ends too, and signals its
     job."""
-    with files.alone(folder / control.SUBMIT_LOCK):
+    with files.hold_lock(folder / control.SUBMIT_LOCK):
         control.cancel(folder, request.submission, request.task)
         parts = control.read(folder).parts
     mine = [

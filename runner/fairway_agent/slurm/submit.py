@@ -105,7 +105,7 @@ def arguments(
     if part.is_array:
         limit = f"%{plan.max_parallel}" if plan.max_parallel else ""
         words.append(f"--array={ranges(part.indices)}{limit}")
-    longest = limits.longest(plan, _PREPARATION * (has_setup(folder) or bool(plan.staged)))
+    longest = limits.scheduler_limit(plan, _PREPARATION * (has_setup(folder) or bool(plan.staged)))
     if longest is not None:
         minutes = math.ceil((longest + _NOTICE + _SLACK) / 60)
         words.append(f"--time={min(minutes, _LONGEST_LIMIT)}")
@@ -135,7 +135,7 @@ def submit(shared: Path, request: SubmitRequest, _: object) -> SubmitReport:
     """Makes the run's submission of that number, unless that is done. Raises Fault if Slurm refuses
     it: then nothing of it is left there."""
     folder, number = shared / "runs" / request.run, request.submission
-    with files.alone(folder / control.SUBMIT_LOCK):
+    with files.hold_lock(folder / control.SUBMIT_LOCK):
         known = control.read(folder)
         if not known.parts or known.submission < number:
             parts = runs.prepare_parts(shared, folder, number, request.code)

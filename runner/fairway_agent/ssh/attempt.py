@@ -48,13 +48,13 @@ def main() -> None:
         os.environ,
         {"FAIRWAY_TASK_FOLDER", *plan.secrets},  # the sampler must not record lost nodes
     )
-    processes.outlive(*processes.TASK_SIGNALS)  # the script's programs get these signals too
+    processes.ignore_signals(*processes.TASK_SIGNALS)  # the script's programs get these signals too
     code = sampling.wait_for(subprocess.Popen([*inside, "bash", script]))
     # Checks nodes whose connection from a launcher was cut: a launcher that loses a daemon may kill
     # the connection before that is reported, and still exit with 0, as Open MPI 5's mpirun does.
     cut = [path.name for path in folder.glob(f"{remote_exec.REACHED}/*")]
     for host in remote_exec.unreachable(cut):
-        remote_exec.lose(host)
+        remote_exec.report_lost_node(host)
         code = code or remote_exec.LOST  # whatever the launcher says
     sys.exit(128 - code if code < 0 else code)
 

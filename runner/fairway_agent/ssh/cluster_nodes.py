@@ -20,8 +20,8 @@ from fairway_agent.machine import Host
 from fairway_agent.records import Unfit
 from fairway_agent.resources import Devices, NeverFits, Wanted
 from fairway_boot.cluster import Host as ClusterHost
-from fairway_boot.cluster import known_hosts, try_node, user_of, waiting
-from fairway_boot.files import Fault, alone, try_lock
+from fairway_boot.cluster import known_hosts, try_node, user_of, waiting_runs
+from fairway_boot.files import Fault, hold_lock, try_lock
 
 _MOST_NAMED = 3  # runs to name that use the wanted nodes
 # Accounts below this number are system accounts; see `fairway_boot.imds`, which is slow to import.
@@ -112,10 +112,10 @@ class Queue:
         """Holds the queue's lock, so that only this run takes nodes; yields False behind others."""
         for name in ("nodes", "queue"):
             (self.folder / name).mkdir(parents=True, exist_ok=True)
-        with alone(self.folder / "queue.lock"):
+        with hold_lock(self.folder / "queue.lock"):
             if self.ticket is None:
                 self.ticket = try_lock(self._ticket_path())
-            if ahead := waiting(self.folder / "queue", until=self._ticket_path().name):
+            if ahead := waiting_runs(self.folder / "queue", until=self._ticket_path().name):
                 more = f" and {len(ahead) - 1} more" if len(ahead) > 1 else ""
                 self.reason = f"waits behind {ahead[0]}{more}"
             yield not ahead
@@ -320,7 +320,7 @@ def _devices(host: Host) -> Devices | None:
     """Returns the devices of a node; None if it does not report them."""
     if host.is_near:
         return devices_of.look()
-    said = remote_exec.printed(host.address, processes.program(devices_of.__name__))
+    said = remote_exec.output_of(host.address, processes.program(devices_of.__name__))
     with suppress(ValueError, RecursionError, Unfit):
         # Only the last line, because a login shell may print more before it.
         return Devices.from_json(json.loads(said.strip().rpartition("\n")[2]))

@@ -83,7 +83,7 @@ def _cancel_orphan(folder: Path) -> None:
     tasks have ended: they hold nodes, and write there. Its lock is gone with the folder. Raises
     Fault if that takes over 120 seconds, or another user owns the supervisor."""
     end, told = time.monotonic() + _LONGEST_END, set[int]()
-    while going := processes.running(_MODULE, str(folder)):
+    while going := processes.find_processes(_MODULE, str(folder)):
         if time.monotonic() > end:
             message = f"the folder of {folder.name} is gone, and its tasks have not ended"
             hint = f"end them on {os.uname().nodename}: kill {' '.join(map(str, going))}"
@@ -130,7 +130,7 @@ def states(shared: Path, request: messages.StatesRequest, _: object) -> messages
         # The run may have ended between the two reads, and recorded everything.
         again = runs.reports(shared, {run: request.runs[run]})[run]
         if again and again.state and again.state.goes_on:
-            lost = control.lost(shared / "runs" / run, again.state, _GONE)
+            lost = control.lost_state(shared / "runs" / run, again.state, _GONE)
             again = replace(again, state=lost)
         found[run] = again
     return messages.StatesReport(found)

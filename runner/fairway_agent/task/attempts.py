@@ -136,7 +136,7 @@ def contract(task: Task) -> dict[str, str]:
     environment |= launchers.session(task.session_folder, environment)
     if task.hosts:
         direct = {name: value for name, value in machine.items() if name not in own}
-        environment |= launchers.past_proxy(hosts, direct)
+        environment |= launchers.no_proxy_variables(hosts, direct)
     environment |= task.nodes.reach(task, environment.get("PATH", os.defpath))
     return environment | task.nodes.contract(task)
 

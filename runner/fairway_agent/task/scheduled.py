@@ -163,7 +163,7 @@ class Scheduled(Backend):
         elif self.is_cancelled(task):
             attempts.finish("cancelled", CANCELLED)
         else:
-            keep_before(self.before_file(task), self.BEFORE)
+            store_first_line(self.before_file(task), self.BEFORE)
             status = replace(task.status("running"), stopped=True, ended=time.time())
             task.record(replace(status, exit_code=code, reason=self.STOPPED))
             attempts.state, attempts.exit_code = "stopped", TERMINATED
@@ -192,7 +192,7 @@ class Scheduled(Backend):
 def task_in(run: Path, plan: RunPlan, spec: TaskSpec, nodes: Nodes, submission: int) -> Task:
     """Returns the task of that line of the plan, with its folder in the run's."""
     folder = run / "tasks" / spec.name
-    once_there_is_room(lambda: folder.mkdir(parents=True, exist_ok=True))
+    retry_until_room(lambda: folder.mkdir(parents=True, exist_ok=True))
     return Task(plan, spec, run, folder, nodes=nodes, submission=submission)
 
 
@@ -205,7 +205,7 @@ def prepare(attempts: Attempts, scheduler: Scheduled) -> None:
     if not scheduler.may_begin(task):
         attempts.finish("cancelled", CANCELLED)
         return
-    once_there_is_room(scheduler.watch.begin)
+    retry_until_room(scheduler.watch.begin)
     scheduler.prepare(task)
     lost = [LOST[each] for each in (PREEMPTION, NODE) if task.retries_exhausted(each)]
     if scheduler.is_cancelled(task) or has_failed(task.run_folder) or scheduler.watch.is_over():
@@ -255,7 +255,7 @@ def _run(attempts: Attempts, scheduler: Scheduled) -> None:
                 attempts.decide(CANCELLED, is_last=True)
 
 
-def keep_before(file: Path, why: str) -> None:
+def store_first_line(file: Path, why: str) -> None:
     """Stores the first line of the task's log for the next time that the scheduler starts it."""
     with suppress(OSError):
         file.write_text(why, encoding="utf-8")
@@ -269,7 +269,7 @@ def read_secrets(run: Path, plan: RunPlan) -> None:
         os.environ.update(access.secrets_of(run))
 
 
-def once_there_is_room(action: Callable[[], object]) -> None:
+def retry_until_room(action: Callable[[], object]) -> None:
     """Calls the function until the disk has room, for 600 seconds at most. Raises OSError."""
     end = time.monotonic() + _ROOM_WAIT
     while True:

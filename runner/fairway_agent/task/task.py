@@ -322,11 +322,15 @@ class Task:
         self.lacks = more = ""
         if code == task_logs.NOT_FOUND and self.plan.needs:
             if program := task_logs.missing_program(self.plan.needs, self.nodes.log_file(self)):
-                self.lacks = task_logs.on_nodes(program, contained=self.is_contained)
+                self.lacks = task_logs.lacking_on_nodes(program, contained=self.is_contained)
         elif not code and not self.stopped_for and self.spec.outputs:
-            empty = outputs.empty(self.nodes.written(self), self.spec.outputs)
+            empty = outputs.empty_outputs(self.nodes.written(self), self.spec.outputs)
             if lacking := [name for name in empty if self.spec.outputs[name].required]:
-                self.lacks, more, code = outputs.said_empty(lacking), ", and `required`", IO_ERROR
+                self.lacks, more, code = (
+                    outputs.empty_message(lacking),
+                    ", and `required`",
+                    IO_ERROR,
+                )
         if self.lacks:
             self.nodes.append_log_line(self, f"fairway: {self.lacks}{more}")
         ending = f"ended with exit code {code}"
@@ -377,7 +381,7 @@ class Task:
         if state == "failed" and used:
             reason = "; ".join(filter(None, [reason, f"`retry: {{{used[0]}}}` is used up"]))
         elif state == "succeeded" and self.spec.outputs:
-            empty = outputs.empty(written, self.spec.outputs)
+            empty = outputs.empty_outputs(written, self.spec.outputs)
         try:
             self.nodes.collect(self, succeeded=state == "succeeded")
         except OSError as error:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from fairway_boot.http import Answer, Failure, send
 from fairway_boot.slurm import commands, node_registry
-from fairway_boot.slurm.node_registry import locked, opened
+from fairway_boot.slurm.node_registry import locked, open_registry
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -148,7 +148,7 @@ class Capacity:
     def grow(self, names: list[str]) -> None:
         """Creates instances for these nodes; nodes that get none return to the cloud state. A node
         whose instance Azure took away without Slurm's noticing gets a new one."""
-        with opened(self._settings, self._name) as registry:
+        with open_registry(self._settings, self._name) as registry:
             registry.want(names)
         reason = "Azure made fewer instances than it was asked for"
         try:
@@ -160,18 +160,18 @@ class Capacity:
             reason = str(failure)
             _log.error("%s: %s", self._name, failure)
         if self.make_do(reason) == []:
-            with opened(self._settings, self._name) as registry:
+            with open_registry(self._settings, self._name) as registry:
                 registry.hold.shortages = 0
 
     def release(self, names: list[str]) -> None:
         """Deletes the instances of these nodes, and any that an earlier call left over."""
-        with opened(self._settings, self._name) as registry:
+        with open_registry(self._settings, self._name) as registry:
             leaving = registry.release(names)
         self.delete(leaving)
 
     def give_up_on(self, names: list[str]) -> None:
         """Deletes the instances of nodes that never came up, and counts that as a round."""
-        with opened(self._settings, self._name) as registry:
+        with open_registry(self._settings, self._name) as registry:
             claims = registry.claims
             missed = [name for name in names if name in claims and not claims[name].joined]
             waiting = sum(name in registry.wanted for name in names)
@@ -191,12 +191,12 @@ class Capacity:
         """Gives up on nodes whose instances report that they cannot be nodes, or never report.
         Slurm itself would wait for its ResumeTimeout, and they cost money meanwhile."""
         before = time.time() - self._settings.silent_after
-        with opened(self._settings, self._name) as registry:
+        with open_registry(self._settings, self._name) as registry:
             names = registry.waiting_for(before)
         if not names:
             return
         self.give_up_on(names)
-        with opened(self._settings, self._name) as registry:
+        with open_registry(self._settings, self._name) as registry:
             hold = registry.hold
         commands.update_nodes(self._settings, names, "power_down_force", hold.reason)
         node_registry.apply(self._settings, self._name, hold)
@@ -204,7 +204,7 @@ class Capacity:
     def put_back(self, names: list[str]) -> None:
         """Puts nodes back into Slurm's cloud state, immediately or after the partition's hold.
         Until then Slurm leaves them down, and their jobs in the queue."""
-        with opened(self._settings, self._name) as registry:
+        with open_registry(self._settings, self._name) as registry:
             hold = registry.hold
         if hold.active:
             commands.update_nodes(self._settings, names, "down", hold.reason)
@@ -215,7 +215,7 @@ class Capacity:
     def keep_out(self, names: list[str]) -> None:
         """Keeps nodes that are out of use so for their next instance, while they are deleted."""
         drained = node_registry.keep_drained(self._settings, names)
-        with opened(self._settings, self._name) as registry:
+        with open_registry(self._settings, self._name) as registry:
             hold = registry.hold
         node_registry.apply(self._settings, self._name, hold, set(names) - set(drained))
 
@@ -235,7 +235,7 @@ class Capacity:
                 _log.error("%s: %s", self._name, failure)
                 return
         there = {each.id for each in self.client.instances()}
-        with opened(self._settings, self._name) as registry:
+        with open_registry(self._settings, self._name) as registry:
             for id in set(registry.leaving) - there:  # noqa: A001
                 del registry.leaving[id]
                 registry.troubles.pop(id, None)
@@ -247,10 +247,14 @@ class Capacity:
         if self.client.size().busy:
             return None
         instances = self.client.instances()
-        with opened(self._settings, self._name) as registry:
-            registry.see([each.id for each in nameless(instances, registry)])
+        with open_registry(self._settings, self._name) as registry:
+            registry.see([each.id for each in unregistered_instances(instances, registry)])
             working = self._free(instances, registry)
-            failed = [each.id for each in nameless(instances, registry) if each not in working]
+            failed = [
+                each.id
+                for each in unregistered_instances(instances, registry)
+                if each not in working
+            ]
             given_up = registry.give_up(max(0, len(registry.wanted) - len(working)))
             if given_up:
                 registry.hold.short(self._settings, len(given_up), reason)
@@ -273,8 +277,8 @@ class Capacity:
         """Raises the capacity by what is missing; returns None if enough is under way already."""
         with locked(self._settings, f"{self._name}.scale"):
             size, instances = self.client.size(), self.client.instances()
-            with opened(self._settings, self._name) as registry:
-                registry.want(lost(instances, registry, among=names))
+            with open_registry(self._settings, self._name) as registry:
+                registry.want(drop_lost_nodes(instances, registry, among=names))
                 missing = len(registry.wanted) - len(self._free(instances, registry))
             absent = max(0, size.capacity - len(instances))
             if size.busy:
@@ -294,7 +298,7 @@ class Capacity:
         before = time.time() - self._settings.failed_after
         return [
             each
-            for each in nameless(instances, registry)
+            for each in unregistered_instances(instances, registry)
             if not each.failed or registry.unnamed.get(each.id, time.time()) > before
         ]
 
@@ -304,7 +308,9 @@ class Capacity:
         return self.client.size()
 
 
-def lost(instances: list[Instance], registry: NodeRegistry, among: Collection[str]) -> list[str]:
+def drop_lost_nodes(
+    instances: list[Instance], registry: NodeRegistry, among: Collection[str]
+) -> list[str]:
     """Drops nodes from the registry whose instances Azure took; returns their names."""
     there = {each.id for each in instances if not each.leaving}
     gone = [
@@ -318,7 +324,7 @@ def lost(instances: list[Instance], registry: NodeRegistry, among: Collection[st
     return gone
 
 
-def nameless(instances: list[Instance], registry: NodeRegistry) -> list[Instance]:
+def unregistered_instances(instances: list[Instance], registry: NodeRegistry) -> list[Instance]:
     """Returns the instances that are no node, and that nobody has deleted."""
     taken = {claim.instance for claim in registry.claims.values()} | set(registry.leaving)
     return [each for each in instances if each.id not in taken and not each.leaving]

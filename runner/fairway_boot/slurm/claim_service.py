@@ -14,7 +14,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING
 
 from fairway_boot.slurm import commands, munge
-from fairway_boot.slurm.node_registry import opened
+from fairway_boot.slurm.node_registry import open_registry
 from fairway_boot.slurm.settings import begin
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def claim(settings: Settings, credential: str, address: str) -> str | None:
     if scale_set not in settings.scale_sets or not vm or not _NUMBER.fullmatch(instance):
         raise munge.Refused("no instance of a scale set of ours")
     trouble = commands.one_line(str(question.get("trouble", "")))
-    with opened(settings, scale_set) as registry:
+    with open_registry(settings, scale_set) as registry:
         if trouble and question.get("hardware"):
             registry.fail_host(host, trouble)
         trouble = trouble or registry.refusal(vm, host, settings.refuse_host)
@@ -93,7 +93,7 @@ def claim(settings: Settings, credential: str, address: str) -> str | None:
         # The node's comment identifies its machine, for `fairway nodes report`.
         comment = f"comment=host={host},vm={vm},resource={resource}"
         try:
-            commands.tell(settings, "scontrol", "update", f"nodename={name}", comment)
+            commands.run_command(settings, "scontrol", "update", f"nodename={name}", comment)
         except commands.Refused as error:
             _log.warning("%s", error)
     return name

@@ -131,7 +131,7 @@ def partition_of(node: str) -> str:
     return node.rpartition("-")[0]
 
 
-def tell(settings: Settings, *command: str, timeout: float = TIMEOUT) -> str:
+def run_command(settings: Settings, *command: str, timeout: float = TIMEOUT) -> str:
     """Runs a command with the settings' programs. Raises Refused if it fails or never answers."""
     program = f"{settings.bin}/{command[0]}" if settings.bin else command[0]
     try:
@@ -145,12 +145,12 @@ def update_nodes(settings: Settings, names: Iterable[str], state: str, reason: s
     listed = ",".join(names)
     if listed:
         why = [f"reason={one_line(reason)}"] if reason else []
-        tell(settings, "scontrol", "update", f"nodename={listed}", f"state={state}", *why)
+        run_command(settings, "scontrol", "update", f"nodename={listed}", f"state={state}", *why)
 
 
 def nodes(settings: Settings) -> dict[str, Node]:
     """Returns all nodes by name; a state is a set such as {"IDLE", "CLOUD", "POWERED_DOWN"}."""
-    text = tell(settings, "scontrol", "-o", "--all", "show", "node")
+    text = run_command(settings, "scontrol", "-o", "--all", "show", "node")
     found = {}
     for line in text.splitlines():
         if node := _STATE.search(line):

@@ -62,10 +62,12 @@ def watch(settings: Settings, metadata: Metadata, me: str, known: dict[str, str]
         if event.id not in known:
             _log.warning("Azure announces %s, not before %s", event.kind, event.not_before or "now")
         if before := known.get(event.id, "news"):
-            known[event.id] = leave(settings, metadata, event, before)
+            known[event.id] = drain_and_approve(settings, metadata, event, before)
 
 
-def leave(settings: Settings, metadata: Metadata, event: Event, before: str = "") -> str:
+def drain_and_approve(
+    settings: Settings, metadata: Metadata, event: Event, before: str = ""
+) -> str:
     """Drains the node, requeues its jobs, approves the event when they are gone, and returns "". If
     Slurm did not answer and there is time to try again, it returns the reason, which it logs unless
     it was the same `before`: Azure waits meanwhile, and a scheduler that is being replaced is back
@@ -110,7 +112,7 @@ def node_name(settings: Settings) -> str:
 def _ask(settings: Settings, job: str) -> None:
     """Signals the job's batch script that its nodes are about to go."""
     try:
-        commands.tell(settings, "scancel", "--batch", "--signal=USR2", job, timeout=10)
+        commands.run_command(settings, "scancel", "--batch", "--signal=USR2", job, timeout=10)
         _log.info("job %s was asked to go back to the queue", job)
     except commands.Refused as error:
         _log.warning("%s", error)
@@ -119,7 +121,7 @@ def _ask(settings: Settings, job: str) -> None:
 
 def _requeue(settings: Settings, job: str) -> None:
     try:
-        commands.tell(settings, "scontrol", "requeue", job, timeout=10)
+        commands.run_command(settings, "scontrol", "requeue", job, timeout=10)
         _log.info("job %s is back in the queue", job)
     except commands.Refused as error:
         # Submitted with --no-requeue, the job ends with the node.
@@ -130,7 +132,9 @@ def _jobs(settings: Settings, name: str) -> dict[str, str]:
     """Returns the comments of the jobs on this node by their ids, each element of an array by its
     own."""
     live = "running,configuring,suspended,completing"
-    out = commands.tell(settings, "squeue", "-h", "-w", name, "-t", live, "-o", "%A %k", timeout=10)
+    out = commands.run_command(
+        settings, "squeue", "-h", "-w", name, "-t", live, "-o", "%A %k", timeout=10
+    )
     found = (line.partition(" ") for line in out.splitlines() if line.strip())
     return {job: comment for job, _, comment in sorted(found)}
 

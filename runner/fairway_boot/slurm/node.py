@@ -55,7 +55,7 @@ def main() -> int:
         _log.critical("%s", lacks)
         ask_for_name(settings, me, trouble=lacks)
         return 1
-    if fault := unsound(settings):
+    if fault := health_fault(settings):
         _log.critical("%s", fault)
         ask_for_name(settings, me, trouble=fault, hardware=fault.startswith(HARDWARE))
         return 1
@@ -122,7 +122,7 @@ def start(settings: Settings, name: str) -> None:
     subprocess.run(settings.start, check=True)
 
 
-def unsound(settings: Settings) -> str:
+def health_fault(settings: Settings) -> str:
     """Returns the fault that the health check finds; "" if the machine is healthy, or has no check.
     Drivers and fabric need a while after boot, so faults are tolerated for as long as `settle`."""
     deadline = time.monotonic() + settings.settle

@@ -84,7 +84,9 @@ def apply(settings: Settings, partition: str, hold: Hold, among: Iterable[str] =
     ]
     commands.update_nodes(settings, asleep, "down", hold.reason)
     if hold.closed:
-        commands.tell(settings, "scontrol", "update", f"partitionname={partition}", "state=down")
+        commands.run_command(
+            settings, "scontrol", "update", f"partitionname={partition}", "state=down"
+        )
 
 
 def releasable(settings: Settings, partition: str, hold: Hold) -> list[str]:
@@ -246,7 +248,7 @@ class NodeRegistry:
 
 
 @contextmanager
-def opened(settings: Settings, scale_set: str) -> Iterator[NodeRegistry]:
+def open_registry(settings: Settings, scale_set: str) -> Iterator[NodeRegistry]:
     """Opens the registry of that scale set for one program at a time, and saves it at the end."""
     with locked(settings, f"{scale_set}.registry"):
         file = settings.state_folder / f"{scale_set}.json"
@@ -266,5 +268,5 @@ def opened(settings: Settings, scale_set: str) -> Iterator[NodeRegistry]:
 def locked(settings: Settings, name: str) -> Iterator[None]:
     """Holds the lock of the scheduler's programs."""
     settings.state_folder.mkdir(parents=True, exist_ok=True)
-    with files.alone(settings.state_folder / name):
+    with files.hold_lock(settings.state_folder / name):
         yield

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING
 
 from fairway_boot.http import Failure
 from fairway_boot.slurm import commands, node_registry
-from fairway_boot.slurm.capacity import Capacity, lost, nameless
-from fairway_boot.slurm.node_registry import Hold, locked, opened
+from fairway_boot.slurm.capacity import Capacity, drop_lost_nodes, unregistered_instances
+from fairway_boot.slurm.node_registry import Hold, locked, open_registry
 from fairway_boot.slurm.settings import begin
 
 if TYPE_CHECKING:
@@ -47,10 +47,10 @@ def main(arguments: list[str]) -> int:
         sys.stderr.write(f"usage: {'|'.join(_WORK)} HOSTLIST, or reconcile\n")
         return 2
     what, host_list = arguments
-    return answer(what, host_list, *begin())
+    return change_power(what, host_list, *begin())
 
 
-def answer(what: str, host_list: str, settings: Settings, metadata: Metadata) -> int:
+def change_power(what: str, host_list: str, settings: Settings, metadata: Metadata) -> int:
     """Carries out slurmctld's request for the nodes of a host list, all scale sets in parallel.
     Returns 1 if one could not be handled."""
     _log.info("%s %s", what, host_list)
@@ -123,9 +123,12 @@ def reconcile_all(settings: Settings, metadata: Metadata) -> int:
 def reconcile(settings: Settings, capacity: Capacity, name: str) -> None:
     """Runs one round over one scale set."""
     instances = capacity.client.instances()
-    with opened(settings, name) as registry:
-        gone = lost(instances, registry, among=list(registry.claims))
-        candidates, before = nameless(instances, registry), time.time() - settings.orphan_after
+    with open_registry(settings, name) as registry:
+        gone = drop_lost_nodes(instances, registry, among=list(registry.claims))
+        candidates, before = (
+            unregistered_instances(instances, registry),
+            time.time() - settings.orphan_after,
+        )
         registry.see([each.id for each in candidates])
         old = [each for each in candidates if registry.unnamed[each.id] <= before]
         old.sort(key=lambda each: (not each.failed, registry.unnamed[each.id]))
@@ -153,7 +156,7 @@ def reconcile(settings: Settings, capacity: Capacity, name: str) -> None:
 def _note(settings: Settings, name: str, nodes: Mapping[str, commands.Node]) -> Hold:
     """Records which instances became nodes, the hosts of those that the health check drained for
     their hardware, and if somebody has opened the partition again."""
-    with opened(settings, name) as registry:
+    with open_registry(settings, name) as registry:
         for each, claim in registry.claims.items():
             if (node := nodes.get(each)) is None:
                 continue
@@ -165,7 +168,7 @@ def _note(settings: Settings, name: str, nodes: Mapping[str, commands.Node]) -> 
                 claim.joined = True
                 registry.hold.misses = 0
         partition = ("scontrol", "-o", "show", "partition", name)
-        if registry.hold.closed and " State=UP" in commands.tell(settings, *partition):
+        if registry.hold.closed and " State=UP" in commands.run_command(settings, *partition):
             _log.info("%s: the partition was opened again", name)
             registry.hold = Hold()
         return registry.hold

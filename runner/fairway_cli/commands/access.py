@@ -218,7 +218,7 @@ def start(
     `fairway dev TARGET` is short for it. While it stays with the session, changes of the code
     are copied there, from here only. Ctrl-C leaves the session running.
     """
-    from fairway_cli.ui.dev import stay
+    from fairway_cli.ui.dev import follow_session
     from fairway_cli.ui.progress import print_started
     from fairway_runner.dev_sessions import begin
 
@@ -238,7 +238,7 @@ def start(
         return
     # -P: a module in the current folder belongs to the user, not to Fairway.
     program = [sys.executable, "-P", "-m", "fairway_cli.main"]  # for helper processes
-    raise Exit(stay(run, program, sync=sync))
+    raise Exit(follow_session(run, program, sync=sync))
 
 
 @dev.command()
@@ -267,10 +267,10 @@ def stop(
 def list_(json_: arguments.JsonOption = False) -> None:
     """List the sessions of this project that have not ended."""
     from fairway_cli.ui.runs import run_table
-    from fairway_runner.dev_sessions import going
+    from fairway_runner.dev_sessions import active_sessions
     from fairway_runner.runs.view import run_facts
 
-    sessions, findings = going(arguments.run_store())
+    sessions, findings = active_sessions(arguments.run_store())
     warn(*findings)
     facts = [run_facts(session) for session in sessions]
     if json_:
@@ -311,9 +311,9 @@ def _there(store: RunStore, target: Target, given: dict[str, Any]) -> Run | None
     """Returns the active session there, the newest of several; None for none. Raises UserError if
     `given` options would need another session, and with exit code 5 if sessions could not be
     examined."""
-    from fairway_runner.dev_sessions import going
+    from fairway_runner.dev_sessions import active_sessions
 
-    sessions, findings = going(store, target.name)
+    sessions, findings = active_sessions(store, target.name)
     if findings:
         raise UserError(findings, exit_code=5)
     if not sessions:

@@ -12,7 +12,7 @@ from typer import Option
 from fairway_cli.commands import arguments
 from fairway_cli.ending import warn
 from fairway_core.findings import Severity, UserError
-from fairway_runner.quantities import moment
+from fairway_runner.quantities import parse_moment
 
 if TYPE_CHECKING:
     from fairway_core.cost.prices import Prices
@@ -60,7 +60,7 @@ def cost(
     """
     from fairway_cli.ui.costs import print_costs
     from fairway_core.cost.environment import parts_of
-    from fairway_core.cost.estimate import known_elsewhere
+    from fairway_core.cost.estimate import best_priced_region
     from fairway_core.cost.prices import snapshot
     from fairway_core.environment import load_environment
     from fairway_core.environment.selection import environment_file
@@ -90,7 +90,7 @@ def cost(
         print(json.dumps(facts, indent=1))
     else:
         asked = not offline and prices is None and not getattr(chosen, "is_away", False)
-        elsewhere = None if asked else known_elsewhere(parts, chosen, snapshot().regions)
+        elsewhere = None if asked else best_priced_region(parts, chosen, snapshot().regions)
         print_costs(facts, asked=asked, elsewhere=elsewhere)
 
 
@@ -108,13 +108,13 @@ def _print_runs(
     from fairway_core.environment import load_environment
     from fairway_core.environment.selection import environment_file
     from fairway_runner.runs.accounting import run_cost_facts, this_month
-    from fairway_runner.runs.query import spending
+    from fairway_runner.runs.query import usage_of_runs
     from fairway_runner.targets.lookup import all_targets
 
     store = arguments.run_store()
-    first = None if since is None else moment("--since", since)
+    first = None if since is None else parse_moment("--since", since)
     loaded = None if environment is None else load_environment(environment_file(environment))
-    held = spending(
+    held = usage_of_runs(
         store,
         prices,
         ask=[known.target for known in all_targets().values()],

@@ -39,14 +39,14 @@ def put(
     json_: arguments.JsonOption = False,
 ) -> None:
     """Copy a file or a folder to storage; repeat the command to resume a copy."""
-    from fairway_cli.ui.columns import shown
+    from fairway_cli.ui.columns import byte_progress
     from fairway_runner.data_blobs import blob_path
     from fairway_runner.data_transfer import Upload
 
     where = blob_path(path)
     upload = Upload(source, where, _storage(where), force=force)
     warn(*upload.warnings)
-    with shown(str(where), upload.size, quiet=quiet or json_) as report:
+    with byte_progress(str(where), upload.size, quiet=quiet or json_) as report:
         _say(upload.run(report), str(where), json_=json_)
 
 
@@ -61,13 +61,13 @@ def get(
     json_: arguments.JsonOption = False,
 ) -> None:
     """Copy blobs from storage to a folder; repeat the command to resume a copy."""
-    from fairway_cli.ui.columns import shown
+    from fairway_cli.ui.columns import byte_progress
     from fairway_runner.data_blobs import blob_path
     from fairway_runner.data_transfer import Download
 
     where = blob_path(path)
     download = Download(where, folder, _storage(where), force=force)
-    with shown(str(where), download.size, quiet=quiet or json_) as report:
+    with byte_progress(str(where), download.size, quiet=quiet or json_) as report:
         _say(download.run(report), str(folder), json_=json_)
 
 

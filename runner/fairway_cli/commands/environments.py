@@ -42,13 +42,13 @@ def ask_for_the_rest(given: Mapping[str, Any]) -> dict[str, Any]:
 
     The given ones are checked before any question. An invalid answer is asked for again.
     """
-    from fairway_runner.starter.answers import checked, of_account, usual
+    from fairway_runner.starter.answers import account_answers, checked, default_answer
 
     found = {name: checked(name, value) for name, value in given.items() if value is not None}
-    account = of_account()
+    account = account_answers()
     for name, question in _QUESTIONS.items():
         while name not in found:
-            default = account.get(name) or usual(name, found.get("engine"))
+            default = account.get(name) or default_answer(name, found.get("engine"))
             answer = typer.prompt(question, default=str(default))
             try:
                 found[name] = checked(name, answer.strip())

@@ -155,11 +155,11 @@ class _Submission:
     def check(self) -> tuple[str, list[str], int, str]:
         """Prints warnings; returns its name and targets, and how many tasks or steps it would
         start."""
-        from fairway_runner.submit.submission import recorded_before
+        from fairway_runner.submit.submission import find_recorded
 
         prepared = self.prepare(copies=False)
         warn(*prepared.warnings)
-        recorded_before(prepared, self.store)
+        find_recorded(prepared, self.store)
         record, kind = prepared.record, "step" if prepared.steps else "task"
         targets = [each.record.target for each in (prepared, *prepared.others)]
         return record.name, targets, record.tasks, kind
@@ -167,13 +167,13 @@ class _Submission:
     def submit(self, *, yes: bool) -> Run:
         """Prints warnings, starts the job and returns its run. Very many tasks need `yes`, or
         confirmation. Raises UserError if nobody can be asked."""
-        from fairway_runner.submit.submission import MANY, many, submit
+        from fairway_runner.submit.submission import MANY, submit, unconfirmed
 
         prepared = self.prepare(copies=True)
         warn(*prepared.warnings)
         if prepared.tasks > MANY and not yes:
             if not (sys.stdin.isatty() and sys.stderr.isatty()):
-                raise many(prepared.tasks, "add --yes to start them")
+                raise unconfirmed(prepared.tasks, "add --yes to start them")
             typer.confirm(f"Start {prepared.tasks:,} tasks?", abort=True, err=True)
         return submit(prepared, self.store)
 
@@ -212,12 +212,12 @@ def sweep(
     """
     from fairway_cli.ui.runs import print_points
     from fairway_runner.jobs.job_file import load_job, sweeps_files
-    from fairway_runner.submit.run_inputs import with_files
+    from fairway_runner.submit.run_inputs import resolve_files
     from fairway_runner.submit.target_selection import select_targets
 
     job_file = load_job(job, set_ or ())
     if target or sweeps_files(job_file.document.data):
-        job_file = with_files(
+        job_file = resolve_files(
             job_file, select_targets(job_file, arguments.target_names(target)).targets[0]
         )
     sweep = job_file.require_sweep()

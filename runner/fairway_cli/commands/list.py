@@ -12,7 +12,7 @@ from typer import Option
 from fairway_cli.commands import arguments
 from fairway_cli.ending import warn
 from fairway_core.findings import Finding, Severity, UserError
-from fairway_runner.quantities import moment
+from fairway_runner.quantities import parse_moment
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -79,11 +79,11 @@ def list_(
     last value that the run printed; for a sweep, the lowest and the highest of its tasks.
     """
     from fairway_runner.engines.outage import brief
-    from fairway_runner.runs.query import Column, Wanted, listed, select
+    from fairway_runner.runs.query import Column, Wanted, list_facts, select
     from fairway_runner.runs.store import refresh_all
 
     store, remote = arguments.run_store(), arguments.remote_store()
-    first = None if since is None else moment("--since", since)
+    first = None if since is None else parse_moment("--since", since)
     wanted = Wanted(arguments.states(state), name, target, tag or (), first, text)
     shown = Column.listed(columns)
     if not shown and not json_ and set(wanted.states) == {"queued"}:
@@ -101,14 +101,14 @@ def list_(
         else:
             found = select(store, wanted, limit, order, descending=reverse, refresh=refresh)
             wrong = found.findings
-            facts = [listed(each, shown, wrong) for each in found.runs]
+            facts = [list_facts(each, shown, wrong) for each in found.runs]
         return facts, [*wrong, *_empty(facts, shown)]
 
     if watch:
-        from fairway_cli.ui.progress import until_ended
+        from fairway_cli.ui.progress import watch_until_ended
 
         draws, pause = sys.stdout.isatty() and not json_, 0.25 if remote is None else 2.0
-        until_ended(lambda: look()[0], draws=draws, pause=pause)
+        watch_until_ended(lambda: look()[0], draws=draws, pause=pause)
     runs, findings = look()
     warn(*found_there, *findings)
     if json_:

@@ -61,18 +61,23 @@ def plan(
     from fairway_stacks.app import usual_outdir
     from fairway_stacks.plan.planning import base_plans, plan_folder, plan_live, plan_offline
     from fairway_stacks.plan.review import Reviewer, add_summary, require_writable, write_report
-    from fairway_stacks.plan.stacks import files_can_be_written, in_order, left_behind, tell
+    from fairway_stacks.plan.stacks import (
+        files_can_be_written,
+        left_behind,
+        ordered_stacks,
+        print_error,
+    )
 
     form = form_of(markdown=markdown, json_=json_)
     before = [plan for each in base or () for plan in base_plans(each)]
-    with ended_in_order(), files_can_be_written(), plan_folder(out) as folder:
+    with end_in_order(), files_can_be_written(), plan_folder(out) as folder:
         require_writable(report)
         plans = (
             plan_offline(environment, folder)
             if offline
             else plan_live(environment, folder, allowed(allow))
         )
-        left = [] if offline else left_behind(in_order(usual_outdir()))
+        left = [] if offline else left_behind(ordered_stacks(usual_outdir()))
         found = Reviewer(before, allowed(allow), left, prices).review(plans)
         if report:
             write_report(found, report)
@@ -80,11 +85,11 @@ def plan(
             add_summary(found, Path(summary))
         show_review(found, form)
         for finding in [] if offline else _of_stopped_machines([plan.review for plan in plans]):
-            tell(UserError([finding]))
+            print_error(UserError([finding]))
     code = found.exit_code
     for error in filter(None, (plan.error for plan in plans)):
         code = code or error.exit_code
-        tell(error)
+        print_error(error)
     raise Exit(code)
 
 
@@ -191,7 +196,7 @@ def deploy(
 
     asks = approved is None and sys.stdin is not None and sys.stdin.isatty()
     ask = typer.confirm if asks else None
-    with ended_in_order(), files_can_be_written():
+    with end_in_order(), files_can_be_written():
         deploy(
             environment,
             approved,
@@ -203,7 +208,7 @@ def deploy(
 
 
 @contextmanager
-def ended_in_order() -> Iterator[None]:
+def end_in_order() -> Iterator[None]:
     """Ends at SIGTERM, or if the terminal is closed, as at Ctrl-C: Terraform finishes, and plans,
     which hold secrets, are gone."""
     ends = {signal.SIGTERM: lambda *_: sys.exit(143), signal.SIGHUP: lambda *_: sys.exit(129)}
@@ -264,7 +269,7 @@ def destroy(
     from fairway_stacks.plan.stacks import files_can_be_written
 
     asks = approved is None and sys.stdin is not None and sys.stdin.isatty()
-    with ended_in_order(), files_can_be_written():
+    with end_in_order(), files_can_be_written():
         destroy(
             environment,
             stack or (),

@@ -59,10 +59,10 @@ def logs(
     from fairway_cli.ui.follow import Shape, copy_logs
     from fairway_cli.ui.progress import EXIT_CODE, is_away
     from fairway_runner.runs import log_lines as lines
-    from fairway_runner.runs.folder import logged_by
+    from fairway_runner.runs.folder import log_owner
 
     expression = lines.pattern(grep, "--grep")
-    found, task = logged_by(arguments.run_store().find(run), task)
+    found, task = log_owner(arguments.run_store().find(run), task)
     # Following refreshes anyway. The output of a rank is searched in the log.
     looks = not follow or rank is not None or node is not None
     away = looks and is_away(found, lambda: found.refresh(logs=True))
@@ -129,7 +129,7 @@ def _look(run: Run) -> dict[str, Sample]:
 
 def _text(run: Run, samples: dict[str, Sample], *, gpus: bool) -> str:
     from fairway_cli.ui.catalogue import gpu_table, use_table
-    from fairway_runner.runs.figures import figures, in_words
+    from fairway_runner.runs.figures import figures, summarize_use
     from fairway_runner.runs.store import FINAL_STATES
 
     if not samples:
@@ -137,7 +137,7 @@ def _text(run: Run, samples: dict[str, Sample], *, gpus: bool) -> str:
         return f"{run.id}  {run.state}\nnone of its nodes {words}"
     all_ = [sample for each in figures(run).values() for sample in each]
     table = (gpu_table(samples) if gpus else "") or use_table(samples)
-    return f"{run.id}  {run.state}\n{table}\nso far: {in_words(all_)}"
+    return f"{run.id}  {run.state}\n{table}\nso far: {summarize_use(all_)}"
 
 
 def best(
@@ -169,7 +169,7 @@ def best(
     is nan or infinite. Running ones count.
     """
     from fairway_agent.metric_logs import diverged_words
-    from fairway_runner.quantities import shown
+    from fairway_runner.quantities import format_cell
     from fairway_runner.runs.results import best
     from fairway_runner.runs.view import task_facts
 
@@ -184,7 +184,7 @@ def best(
     value = f"{first.metric} {number(first.value)}"
     print(printable(f"task {first.task.index} of {found.id}: {value}"))
     for parameter, setting in first.task.params.items():
-        print(printable(f"  {parameter}: {shown(setting)}"))
+        print(printable(f"  {parameter}: {format_cell(setting)}"))
     if said := diverged_words(first.metric, first.diverged):
         print(printable(f"not counted: {said}"), file=sys.stderr)
 

@@ -13,7 +13,7 @@ from typer import Argument, Exit, Option
 
 from fairway_cli.commands import arguments
 from fairway_core.findings import UserError, counted, printable
-from fairway_runner.quantities import few, size, span
+from fairway_runner.quantities import format_names, size, span
 
 
 def show(
@@ -200,7 +200,7 @@ def clean(
         arguments.states(state),
     )
     if chosen and not yes:
-        named = few([run.id for run in chosen], 5)
+        named = format_names([run.id for run in chosen], 5)
         if not sys.stdin.isatty():
             message = f"this would remove {counted(len(chosen), 'run')}: {named}"
             raise UserError.of("not-confirmed", message, "add --yes to do it", exit_code=3)

@@ -275,7 +275,7 @@ class RemoteStore(RunStore):
         descending: bool = False,
     ) -> tuple[list[dict[str, Any]], list[Finding]]:
         """Returns the facts of the wanted runs, the newest last, and findings about others."""
-        from fairway_runner.runs.query import by_value
+        from fairway_runner.runs.query import sort_by_value
 
         titles = [each.title for each in columns]
         asked = dict.fromkeys([*titles, *([order.title] if order is not None else [])])
@@ -291,7 +291,7 @@ class RemoteStore(RunStore):
         with self.mirror.server.understood():
             if order is not None:
                 valued = [(run["columns"][order.title], run) for run in runs]
-                runs = by_value(valued, descending=descending)[-limit if limit else None :]
+                runs = sort_by_value(valued, descending=descending)[-limit if limit else None :]
             for run in runs:
                 kept = {title: run["columns"][title] for title in titles}
                 run.pop("columns", None)

@@ -80,7 +80,7 @@ def _width(text: str) -> int:
 
 
 @contextmanager
-def shown(title: str, size: int, *, quiet: bool = False) -> Iterator[Report]:
+def byte_progress(title: str, size: int, *, quiet: bool = False) -> Iterator[Report]:
     """Yields a function to call with each number of bytes that have arrived."""
     if quiet or not sys.stderr.isatty():
         yield lambda _: None

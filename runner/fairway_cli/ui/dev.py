@@ -34,7 +34,7 @@ _LONG_PAUSE = 10.0  # seconds before all changes that could not be copied are se
 _SHORT_PAUSE = 0.2  # seconds between two polls of a session that is starting
 
 
-def stay(run: Run, program: Sequence[str], *, sync: bool) -> int:
+def follow_session(run: Run, program: Sequence[str], *, sync: bool) -> int:
     """Prints how to reach a session, and with `sync` copies changes of its code, until it has
     ended; returns its exit code, or 130 if the user disconnected."""
     beside = Beside(run, program)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from fairway_cli.ending import warn
 from fairway_core.findings import printable
-from fairway_runner.quantities import duration, few, number, seconds, shown
+from fairway_runner.quantities import duration, format_cell, format_names, number, seconds
 from fairway_runner.runs.records import has_steps
 from fairway_runner.runs.store import FINAL_STATES
 
@@ -29,17 +29,17 @@ def watch_tasks(run: Run, out: TextIO) -> None:
     from fairway_cli.ui.columns import state as coloured
     from fairway_cli.ui.follow import Remarks
     from fairway_runner.runs.results import task_results
-    from fairway_runner.runs.view import varying
+    from fairway_runner.runs.view import varying_parameters
 
     tasks = task_results(run)
-    names = varying([task.params for task in tasks if not task.is_last])
+    names = varying_parameters([task.params for task in tasks if not task.is_last])
     with _reporter(run, len(tasks), out) as report:
         remarks = None if out is sys.stderr else Remarks(run)
         faults: set[str] = set()
         for task, status in _ends(run, tasks, remarks):
             metrics, fault = task.known_metrics()
             own = {} if task.is_last else task.params
-            told = [f"{name}={shown(own[name])}" for name in names if name in own]
+            told = [f"{name}={format_cell(own[name])}" for name in names if name in own]
             told += [f"{name}={number(value)}" for name, value in metrics.items()]
             words = [f"[{task.name}]", coloured(status.state, out), *map(printable, told)]
             if status.exit_code:
@@ -141,7 +141,9 @@ def print_started(
             by = "" if by_server else f", by: fairway wait {run.id}, or fairway serve"
             who = f"{'this machine' if by else 'the server'} has to stay on to begin: "
             by_themselves = "its steps begin by themselves, even if no command follows it"
-            print(printable(f"  {who + few(left, _NAMED) + by if left else by_themselves}"))
+            print(
+                printable(f"  {who + format_names(left, _NAMED) + by if left else by_themselves}")
+            )
         print(printable(f"  follow it:  fairway logs {run.id} -f"))
         print(printable(f"  end it:     fairway cancel {run.id}"))
 
@@ -164,7 +166,9 @@ def _ended_before(run: Run, asked: float) -> list[str]:
 def changes_shown(changes: Changes) -> Iterator[str]:
     """Yields a line for each changed field: its value before and after."""
     for name, values in changes.items():
-        texts = [json.dumps(each) if isinstance(each, dict) else shown(each) for each in values]
+        texts = [
+            json.dumps(each) if isinstance(each, dict) else format_cell(each) for each in values
+        ]
         before, after = (printable(text) or "(none)" for text in texts)
         yield f"  {printable(name)}: {before} → {after}"
 
@@ -244,7 +248,9 @@ def watch_to_the_end(
     return run.exit_code
 
 
-def until_ended(look: Callable[[], list[dict[str, Any]]], *, draws: bool, pause: float) -> None:
+def watch_until_ended(
+    look: Callable[[], list[dict[str, Any]]], *, draws: bool, pause: float
+) -> None:
     """Looks at runs until all have ended; `draws` shows each look on the terminal."""
 
     def have_ended(runs: list[dict[str, Any]]) -> bool:

@@ -11,8 +11,8 @@ from fairway_cli.ui.columns import columns
 from fairway_cli.ui.columns import state as coloured
 from fairway_cli.ui.costs import cost_line
 from fairway_core.findings import printable
-from fairway_runner.quantities import duration, number, shown
-from fairway_runner.runs.view import BEST, varying
+from fairway_runner.quantities import duration, format_cell, number
+from fairway_runner.runs.view import BEST, varying_parameters
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -59,7 +59,10 @@ def task_table(tasks: list[dict[str, Any]], params: Sequence[str], metrics: Sequ
         rows.append(
             (
                 str(task["task"]),
-                *(shown(None if task["last"] else task["params"].get(name)) for name in params),
+                *(
+                    format_cell(None if task["last"] else task["params"].get(name))
+                    for name in params
+                ),
                 task["state"],
                 "" if code is None else f"{code} (timeout)" if task["timed_out"] else str(code),
                 str(attempts) if attempts > 1 else "",
@@ -76,7 +79,7 @@ def print_points(points: list[dict[str, Any]]) -> None:
     1000 points."""
     names = _print_shared([point["params"] for point in points])
     rows = [
-        (str(point["index"]), *(shown(point["params"].get(name)) for name in names))
+        (str(point["index"]), *(format_cell(point["params"].get(name)) for name in names))
         for point in points[:_MOST_POINTS]
     ]
     print(columns(("TASK", *names), rows))
@@ -86,8 +89,8 @@ def print_points(points: list[dict[str, Any]]) -> None:
 
 def _print_shared(points: Sequence[Mapping[str, Any]]) -> list[str]:
     """Prints the parameters that are the same everywhere; returns the names of the others."""
-    names = varying(points)
-    if fixed := [f"{name}={shown(v)}" for name, v in points[0].items() if name not in names]:
+    names = varying_parameters(points)
+    if fixed := [f"{name}={format_cell(v)}" for name, v in points[0].items() if name not in names]:
         print(f"params  {printable(' '.join(fixed))}")
     return names
 
@@ -97,7 +100,7 @@ def _cell(column: str, value: Any) -> str:
         return " … ".join(map(number, value if isinstance(value, list) else [value]))
     if column == "time":
         return duration(value)
-    return " ".join((value if isinstance(value, str) else shown(value)).splitlines())
+    return " ".join((value if isinstance(value, str) else format_cell(value)).splitlines())
 
 
 def print_overview(view: RunView, tasks: Sequence[Any], limit: int) -> None:
@@ -191,7 +194,7 @@ def comparison_table(records: Sequence[Record]) -> str:
     rows = [
         (
             f"{each['run_id']}/{each['task']}" if each["sweep"] else each["run_id"],
-            *(shown(each["differs"].get(name)) for name in names),
+            *(format_cell(each["differs"].get(name)) for name in names),
             each["state"],
             duration(each["seconds"]),
             *(number(_value(each, *value)) for value in values),
@@ -209,7 +212,7 @@ def write_csv(records: Sequence[Record]) -> None:
     writer.writerow([*_FACTS, *names, *(_comparison_title(*each) for each in values)])
     for each in records:
         facts = [str(each[name]).lower() if name == "dirty" else each[name] for name in _FACTS]
-        cells = [shown(each["differs"].get(name)) for name in names]
+        cells = [format_cell(each["differs"].get(name)) for name in names]
         writer.writerow([*facts, *cells, *(_value(each, *value) for value in values)])
 
 

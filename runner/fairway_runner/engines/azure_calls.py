@@ -94,7 +94,7 @@ class ServiceAway(ServiceError, TargetUnavailable):
 
 
 @contextmanager
-def missing_is_fine(*codes: str) -> Iterator[None]:
+def ignore_missing(*codes: str) -> Iterator[None]:
     """Ignores in the block that the requested object does not exist, or one of these errors."""
     try:
         yield
@@ -223,7 +223,7 @@ class Calls(Patient):
             said = f"asks to wait {asked:.0f} s"
         message = f"{self.service} {said} ({what}): {text}"
         hint = "try again later" + (
-            ", or wait longer with --deadline" if command_line.is_offered() else ""
+            ", or wait longer with --deadline" if command_line.deadline_is_offered() else ""
         )
         return ServiceAway(Finding(NO_ANSWER, message, hint), status=status, code=code)
 

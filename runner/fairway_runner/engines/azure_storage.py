@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 from urllib.parse import urlsplit
 
 from fairway_core.findings import UserError
-from fairway_runner.engines.azure_calls import Calls, ServiceError, missing_is_fine
+from fairway_runner.engines.azure_calls import Calls, ServiceError, ignore_missing
 
 if TYPE_CHECKING:
     from azure.storage.blob import BlobProperties, BlobServiceClient, ContainerClient
@@ -122,7 +122,7 @@ class Storage:
         """Deletes blobs; missing ones are ignored."""
         client = self.container(container)
         for name in names:
-            with missing_is_fine():
+            with ignore_missing():
                 self._call(container, f"the blob {name}", partial(client.delete_blob, name))
 
     def _call(

@@ -123,7 +123,7 @@ class Engine(outage.Patient):
         from fairway_runner.runs.records import known_state
 
         absence = outage.Absence(run, self.deadline)
-        for pause in outage.pauses(self.pause):
+        for pause in outage.polling_pauses(self.pause):
             absence.look(lambda: self.go_on(run))
             if known_state(run.folder).is_final:
                 return
@@ -232,7 +232,9 @@ def _made(name: str, target: Target, deadline: float | None) -> Engine:
     return cast("Engine", module.ENGINE(target, seconds))
 
 
-def inside_words(run: str, task: str, command: Sequence[str], python: str = "python3") -> list[str]:
+def inside_command(
+    run: str, task: str, command: Sequence[str], python: str = "python3"
+) -> list[str]:
     """Returns the command line that runs a command next to a task's rank, with which `command`
     begins; see `fairway_agent.inside`."""
     import fairway_agent

@@ -17,7 +17,7 @@ from fairway_agent.quick import dataclass
 from fairway_boot.files import Fault, copy_file
 from fairway_core.findings import UserError
 from fairway_runner.engines.capabilities import runs_here
-from fairway_runner.engines.engine import Engine, Node, Secrets, inside_words
+from fairway_runner.engines.engine import Engine, Node, Secrets, inside_command
 from fairway_runner.engines.outage import gone_input
 
 if TYPE_CHECKING:
@@ -67,10 +67,10 @@ class LocalEngine(Engine):
         path = search_path()
         for tool in needs:
             if shutil.which(tool, path=path) is None:
-                from fairway_agent.task_logs import how_to_get
+                from fairway_agent.task_logs import install_hint
 
                 where = f"into an environment that is activated, or Fairway's: {sys.prefix}"
-                hint = f"{how_to_get(tool)}, {where}\nor give the job a `container:` that has it"
+                hint = f"{install_hint(tool)}, {where}\nor give the job a `container:` that has it"
                 message = f"`{tool}` is not on this machine's PATH"
                 raise UserError.of("missing-tool", message, hint, exit_code=4)
 
@@ -185,7 +185,7 @@ class LocalEngine(Engine):
         return "localhost"
 
     def enter(self, run: RunFolder, task: int, node: int, command: Sequence[str]) -> int:
-        words = inside_words(run.id, run.task_name(task), command, sys.executable)
+        words = inside_command(run.id, run.task_name(task), command, sys.executable)
         # In its own session: remnants of a run are ended by their sessions.
         if os.isatty(0) and os.isatty(1):
             import pty

@@ -42,7 +42,7 @@ def chosen() -> float | None:
     return _Choice.seconds
 
 
-def is_offered() -> bool:
+def deadline_is_offered() -> bool:
     """Returns True if the command has `--deadline`, and it is worth a hint."""
     return _Choice.offered
 
@@ -106,7 +106,7 @@ def is_away(error: UserError) -> bool:
     return isinstance(error, TargetUnavailable)
 
 
-def joined(errors: Sequence[UserError]) -> UserError:
+def join_errors(errors: Sequence[UserError]) -> UserError:
     """Joins errors into one: a mistake of the user's, unless all are targets that do not answer."""
     kind = TargetUnavailable if all(map(is_away, errors)) else UserError
     findings = dict.fromkeys(each for error in errors for each in error.findings)
@@ -155,7 +155,7 @@ class Absence:
             self.run.require_submitted()
 
 
-def pauses(longest: float) -> Iterator[float]:
+def polling_pauses(longest: float) -> Iterator[float]:
     """Yields the seconds between one look at a run and the next, up to the `longest`: short ones at
     first, as many a run has almost ended when somebody waits for it."""
     pause = 0.2

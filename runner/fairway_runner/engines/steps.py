@@ -42,7 +42,7 @@ class StepsEngine(Engine):
     ) -> None:
         """Starts the steps that depend on no other; in a retry, those that did not succeed."""
         os.close(lock)
-        with files.alone(run.folder / STEPS_LOCK):
+        with files.hold_lock(run.folder / STEPS_LOCK):
             workflow = WorkflowState.of(run)
             if retry:
                 (run.folder / STEPS_CANCELLED).unlink(missing_ok=True)
@@ -65,12 +65,12 @@ class StepsEngine(Engine):
         if known_state(run.folder).is_final:
             return
         (run.folder / STEPS_CANCELLED).touch()
-        with files.alone(run.folder / STEPS_LOCK):
+        with files.hold_lock(run.folder / STEPS_LOCK):
             self._go_on(WorkflowState.of(run))
 
     def cancel_task(self, run: RunFolder, task: int) -> None:
         """Ends the run of a step; one that has not begun never does."""
-        with files.alone(run.folder / STEPS_LOCK):
+        with files.hold_lock(run.folder / STEPS_LOCK):
             workflow = WorkflowState.of(run)
             workflow.end(task)
             self._go_on(workflow, begins=False)

@@ -24,7 +24,7 @@ from fairway_runner import worker
 from fairway_runner.engines.capabilities import runs_here
 from fairway_runner.engines.outage import FAILED_PREDECESSOR, Refused, TargetUnavailable
 from fairway_runner.jobs.job_file import typed_by
-from fairway_runner.jobs.project_files import sent_before
+from fairway_runner.jobs.project_files import uploaded_before
 from fairway_runner.jobs.steps import read_steps, step_run
 from fairway_runner.runs.records import (
     STEPS_CANCELLED,
@@ -42,9 +42,9 @@ from fairway_runner.submit.rerun import job_file_of
 from fairway_runner.submit.run_inputs import OutputMissing
 from fairway_runner.submit.steps import require_free
 from fairway_runner.submit.submission import (
+    read_recorded,
     recorded_facts,
     recorded_snapshot,
-    recorded_text,
     snapshots_of,
     submit,
 )
@@ -63,8 +63,8 @@ def start_step(workflow: Run, step: StepRecord, store: RunStore, before: Sequenc
     facts = recorded_facts(workflow, "provenance.json")
     target = find_target(step.target)
     snapshot = recorded_snapshot(workflow)
-    with code.in_use(snapshots_of(workflow)), sent_before(facts, snapshot):
-        parsed = parse_yaml(recorded_text(workflow, "job.yaml"), workflow.record.job_file)
+    with code.keep_snapshots(snapshots_of(workflow)), uploaded_before(facts, snapshot):
+        parsed = parse_yaml(read_recorded(workflow, "job.yaml"), workflow.record.job_file)
         document = Document(parsed, parsed.data)
         document = document.override(facts.get("set", []), typed_by(document.data))
         named = read_steps(document, workflow.id)
@@ -87,9 +87,9 @@ def start_step(workflow: Run, step: StepRecord, store: RunStore, before: Sequenc
         names = ("git", "folder", *(("by", "user") if "by" in facts else ()))
         prepared.provenance |= {name: facts[name] for name in names if name in facts}
         prepared.provenance |= {"step": {"of": workflow.id, "name": step.name}, "set": []}
-        prepared.files["code.diff"] = recorded_text(workflow, "code.diff")
+        prepared.files["code.diff"] = read_recorded(workflow, "code.diff")
         prepared.files["job.yaml"] = json.dumps(own.data, indent=1)
-        worker.lift()
+        worker.remove_limits()
         return submit(prepared, store)
 
 

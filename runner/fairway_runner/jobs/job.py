@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, field_validator
 
 from fairway_agent.resources import Wanted
-from fairway_core.documents import FieldError, Later, Model, spelled, written_as
+from fairway_core.documents import FieldError, Later, Model, matching_in_schema, schema_pattern
 from fairway_core.fields import Span
 from fairway_core.light_fields import is_image
 from fairway_runner.jobs.job_fields import (
@@ -20,8 +20,8 @@ from fairway_runner.jobs.job_fields import (
     Scalar,
     Tags,
     Targets,
-    fits,
-    written_like,
+    require,
+    require_pattern,
 )
 
 if TYPE_CHECKING:
@@ -113,11 +113,11 @@ def _attempts(value: Any) -> Any:
 OutputPattern = Annotated[str, AfterValidator(_output_pattern)]
 OutputPatterns = Annotated[
     tuple[OutputPattern, ...],
-    fits(bool, "the list is empty", "leave `pattern` out to keep everything"),
+    require(bool, "the list is empty", "leave `pattern` out to keep everything"),
 ]
 ExcludedPattern = Annotated[
     str,
-    fits(
+    require(
         lambda value: value == value.strip("/") and not {"", ".", ".."} & {*value.split("/")},
         "`{}` names nothing in the folder of the job's outputs",
         "write a name, or a path from the folder of outputs, for example model/cache/*",
@@ -125,7 +125,7 @@ ExcludedPattern = Annotated[
 ]
 JobName = Annotated[
     str,
-    written_like(
+    require_pattern(
         JOB_NAME,
         "cannot name a job",
         "up to 40 lower-case letters, digits and hyphens, the first of them a letter",
@@ -135,13 +135,13 @@ JobName = Annotated[
 VariableName = Annotated[str, AfterValidator(_variable)]
 ProgramText = Annotated[
     str,
-    fits(str.strip, "the command is empty", "write the command, for example `python train.py`"),
+    require(str.strip, "the command is empty", "write the command, for example `python train.py`"),
 ]
-SecretSource = Annotated[str, AfterValidator(_secret_source), written_as(_SECRET_SOURCE)]
+SecretSource = Annotated[str, AfterValidator(_secret_source), schema_pattern(_SECRET_SOURCE)]
 MetricPattern = Annotated[str, AfterValidator(_metric_pattern)]
 Image = Annotated[
     str,
-    fits(
+    require(
         is_image,
         "`{:.60}` is not a container image",
         "write it as a registry does, in lower-case letters except in the tag, for example "
@@ -150,7 +150,7 @@ Image = Annotated[
 ]
 SlurmName = Annotated[
     str,
-    spelled(
+    matching_in_schema(
         r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}",
         "`{}` cannot be a name in Slurm",
         "letters, digits, hyphens, underscores and periods, at most 64; first a letter or digit",
@@ -257,7 +257,7 @@ class Container(Model):
     shm_size: (
         Annotated[
             str,
-            spelled(
+            matching_in_schema(
                 r"[1-9][0-9]*[kmg]", "`{}` is not a size", "a number with k, m or g, such as 8g"
             ),
         ]

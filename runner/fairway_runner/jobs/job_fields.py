@@ -32,7 +32,7 @@ IDENTIFIER = r"[A-Za-z_][A-Za-z0-9_]{0,63}"
 """Pattern of parameter names."""
 
 
-def fits(is_fit: Callable[[Any], object], fault: str, hint: str, pattern: str = "") -> Check:
+def require(is_fit: Callable[[Any], object], fault: str, hint: str, pattern: str = "") -> Check:
     """Returns a check that raises FieldError for an unfit value, which is `{}` in the fault. Text
     that fits has the `pattern`, if it has one."""
 
@@ -44,15 +44,15 @@ def fits(is_fit: Callable[[Any], object], fault: str, hint: str, pattern: str = 
     return Check(check, pattern)
 
 
-def written_like(pattern: str, fault: str, hint: str, *, in_schema: bool = False) -> Check:
+def require_pattern(pattern: str, fault: str, hint: str, *, in_schema: bool = False) -> Check:
     """Returns a check that raises FieldError for a text without the form of the pattern, which may
     be `in_schema`, for editors."""
     is_fit = partial(re.fullmatch, pattern)
-    return fits(is_fit, f"`{{:.60}}` {fault}", hint, pattern if in_schema else "")
+    return require(is_fit, f"`{{:.60}}` {fault}", hint, pattern if in_schema else "")
 
 
 Identifier = Annotated[
-    str, written_like(IDENTIFIER, "is not a name", "use letters, digits and underscores")
+    str, require_pattern(IDENTIFIER, "is not a name", "use letters, digits and underscores")
 ]
 
 
@@ -167,7 +167,7 @@ Names = Annotated[tuple[Name, ...], AfterValidator(_each_once)]
 
 _Figure = Annotated[
     str,
-    written_like(
+    require_pattern(
         r"price(/[A-Za-z_][A-Za-z0-9_]*)?",
         "is not an order",
         "write `price`, or `price/METRIC`",
@@ -248,7 +248,7 @@ def _place(what: str, names: str, hint: str) -> Check:
         name, colon, path = value.partition(":")
         return bool(colon and re.fullmatch(names, name) and ".." not in path.split("/"))
 
-    return fits(is_place, f"`{{}}` is not a path {what}", hint)
+    return require(is_place, f"`{{}}` is not a path {what}", hint)
 
 
 MountedPath = Annotated[

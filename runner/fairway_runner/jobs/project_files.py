@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from fairway_agent.quick import dataclass
 from fairway_core.findings import Finding, Severity, UserError
-from fairway_runner.quantities import few
+from fairway_runner.quantities import format_names
 
 T = TypeVar("T")
 
@@ -28,7 +28,7 @@ _root: ContextVar[Path | None] = ContextVar("root", default=None)
 
 
 @contextmanager
-def holding(variable: ContextVar[T], value: T) -> Iterator[None]:
+def set_within(variable: ContextVar[T], value: T) -> Iterator[None]:
     """Sets a context variable within the block."""
     before = variable.set(value)
     try:
@@ -39,7 +39,7 @@ def holding(variable: ContextVar[T], value: T) -> Iterator[None]:
 
 def confined(root: Path) -> AbstractContextManager[None]:
     """Restricts jobs that are checked in the block to the files of the project at `root`."""
-    return holding(_root, root.resolve())
+    return set_within(_root, root.resolve())
 
 
 def is_code_of(root: Path, path: Path) -> bool:
@@ -96,9 +96,9 @@ class Origin:
 _origin: ContextVar[Origin | None] = ContextVar("origin", default=None)
 
 
-def sent(origin: Origin) -> AbstractContextManager[None]:
+def uploaded_code(origin: Origin) -> AbstractContextManager[None]:
     """Sets the uploaded code of the jobs that are checked in the block."""
-    return holding(_origin, origin)
+    return set_within(_origin, origin)
 
 
 def known_git() -> Mapping[str, Any] | None:
@@ -108,16 +108,16 @@ def known_git() -> Mapping[str, Any] | None:
     return None if origin is None else origin.git
 
 
-def is_sent() -> bool:
+def is_uploaded() -> bool:
     """Returns True while a job is checked that was uploaded to this machine."""
     return _origin.get() is not None
 
 
-def sent_before(facts: Mapping[str, Any], snapshot: Path) -> AbstractContextManager[None]:
+def uploaded_before(facts: Mapping[str, Any], snapshot: Path) -> AbstractContextManager[None]:
     """Sets the origin of uploaded code for the snapshot of an earlier run by its provenance."""
     if facts.get("sent") is not True:
         return nullcontext()
-    return sent(Origin(snapshot.resolve(), facts.get("git") or {}))
+    return uploaded_code(Origin(snapshot.resolve(), facts.get("git") or {}))
 
 
 def is_own(path: Path) -> bool:
@@ -129,7 +129,7 @@ def is_own(path: Path) -> bool:
 
 def require_lasting(directory: str) -> None:
     """Raises UserError for checkpoints next to the job's file, if that was uploaded."""
-    if is_sent():
+    if is_uploaded():
         copy = "the copy of the code that was sent"
         message = f"`checkpoint.directory`: `{directory}` would be in {copy}"
         hint = "write an absolute path on the server's machine, or MOUNT:PATH"
@@ -182,7 +182,7 @@ def left_out(found: Iterable[Found], what: str) -> list[Finding]:
     names = sorted(f"{each.path} ({each.kind})" for each in found)
     if not names:
         return []
-    message = f"{what} leaves out {few(names)}"
+    message = f"{what} leaves out {format_names(names)}"
     hint = "only files and folders can be copied"
     return [Finding("left-out", message, hint, severity=Severity.WARNING)]
 

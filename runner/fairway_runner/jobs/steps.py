@@ -19,7 +19,7 @@ from fairway_core.schema import Schema, schema_of
 from fairway_core.suggestions import did_you_mean
 from fairway_core.yaml_text import DataPath, YamlText
 from fairway_runner.jobs.job import Job, JobName
-from fairway_runner.jobs.job_fields import Note, Tags, fits, written_like
+from fairway_runner.jobs.job_fields import Note, Tags, require, require_pattern
 from fairway_runner.jobs.sweep_values import Called
 
 # Fields of the entire run that no step can have.
@@ -27,7 +27,7 @@ OF_THE_WHOLE = ("name", "tags", "note", "code")
 
 StepName = Annotated[
     str,
-    written_like(
+    require_pattern(
         r"[a-z][a-z0-9-]{0,14}",
         "is not a step's name",
         "up to 15 lower-case letters, digits and hyphens, the first of them a letter",
@@ -36,7 +36,7 @@ StepName = Annotated[
 
 
 _Code = Annotated[int, Field(ge=0, le=255)]
-_SOME = fits(lambda codes: codes != [], "the list is empty", "write for example exit_code: 3")
+_SOME = require(lambda codes: codes != [], "the list is empty", "write for example exit_code: 3")
 
 Ending = Literal["succeeded", "failed", "ended"]
 

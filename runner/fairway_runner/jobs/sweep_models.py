@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from pydantic import AfterValidator, ConfigDict, Field, Tag, model_validator
 
 from fairway_core.documents import FieldError, Model, rule
-from fairway_runner.jobs.job_fields import Identifier, Scalar, fits, written_like
+from fairway_runner.jobs.job_fields import Identifier, Scalar, require, require_pattern
 from fairway_runner.jobs.sweep_values import (
     MOST_POINTS,
     Axis,
@@ -18,8 +18,8 @@ from fairway_runner.jobs.sweep_values import (
     OneKey,
     Range,
     ScalarAxis,
-    by_shape,
     length_of,
+    shape_discriminator,
 )
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ NamePattern = Annotated[str, AfterValidator(_name_pattern)]
 _NAME = r"[^\W\d]\w*"
 FunctionReference = Annotated[
     str,
-    written_like(
+    require_pattern(
         rf"{_NAME}(\.{_NAME})*:{_NAME}",
         "does not name a function",
         "write module:function, for example my_points:generate",
@@ -181,7 +181,7 @@ class Shards(Model):
 
 
 _Axes = Annotated[
-    dict[Identifier, Axis], fits(bool, "it names no parameter", "for example {lr: [0.1, 0.01]}")
+    dict[Identifier, Axis], require(bool, "it names no parameter", "for example {lr: [0.1, 0.01]}")
 ]
 _EqualAxes = Annotated[_Axes, AfterValidator(_equally_long)]
 
@@ -206,7 +206,7 @@ class Generator(OneKey):
     files: (
         Annotated[
             Annotated[FilePattern, Tag("as it is")] | Annotated[FilesOfInput, Tag("as a mapping")],
-            by_shape(str, "a pattern such as data/*.csv, or {input: NAME}"),
+            shape_discriminator(str, "a pattern such as data/*.csv, or {input: NAME}"),
         ]
         | None
     ) = None
@@ -238,7 +238,7 @@ class Generator(OneKey):
 
 _Listed = Annotated[Generator, Called("a generator such as {repeat: 5}")]
 _Generators = Annotated[
-    list[_Listed], fits(bool, "the list is empty", "for example - grid: {lr: [0.1, 0.01]}")
+    list[_Listed], require(bool, "the list is empty", "for example - grid: {lr: [0.1, 0.01]}")
 ]
 
 
@@ -252,7 +252,7 @@ class Sweep(Model):
     """Largest number of tasks that run at a time; by default as many as the target has room for."""
     points: Annotated[
         Annotated[_Generators, Tag("as it is")] | Annotated[Generator, Tag("as a mapping")],
-        by_shape(list, "a list of generators such as {repeat: 5}"),
+        shape_discriminator(list, "a list of generators such as {repeat: 5}"),
     ]
     """A generator of points, or a list of them."""
 

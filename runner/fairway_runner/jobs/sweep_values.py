@@ -95,7 +95,7 @@ def _filled(values: list[Any]) -> list[Any]:
     return values
 
 
-def by_shape(plain: type, expected: str) -> Discriminator:
+def shape_discriminator(plain: type, expected: str) -> Discriminator:
     """Returns a discriminator between a value of the type `plain`, tagged "as it is", and a model,
     tagged "as a mapping"; an error for anything else says what was `expected`."""
 
@@ -107,7 +107,7 @@ def by_shape(plain: type, expected: str) -> Discriminator:
     return Discriminator(shape, custom_error_type="shape", custom_error_message=expected)
 
 
-_BY_SHAPE = by_shape(list, "a list of values or {start, stop, step}")
+_BY_SHAPE = shape_discriminator(list, "a list of values or {start, stop, step}")
 
 ParamValues = Annotated[list[ParamValue], AfterValidator(_filled)]
 Scalars = Annotated[list[Scalar], AfterValidator(_filled)]

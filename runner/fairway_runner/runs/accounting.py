@@ -92,7 +92,9 @@ def use_of(
     if size:
         its_region = region or str(target.get("region") or "") or locate(environment_of(run))
     until = time.time()
-    seconds = sum(held(task, until) * task.nodes * min(1.0, task.part or 1.0) for task in tasks)
+    seconds = sum(
+        seconds_held(task, until) * task.nodes * min(1.0, task.part or 1.0) for task in tasks
+    )
     hourly = float(price) if isinstance(price, int | float) and price > 0 else None
     if hourly is None and size and its_region:
         from fairway_core.cost.prices import node_price
@@ -106,7 +108,7 @@ def environment_of(run: Run) -> str:
     return str(facts_in(run.folder / "target.json").get("environment") or "")
 
 
-def held(task: TaskResult, now: float) -> float:
+def seconds_held(task: TaskResult, now: float) -> float:
     """Returns for how many seconds a task has had its nodes, in all recorded attempts."""
     if task.started is not None and task.state == "running":
         return (task.held or 0.0) + max(0.0, now - task.started)

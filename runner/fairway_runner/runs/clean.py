@@ -148,7 +148,7 @@ def _remove_snapshots(store: RunStore) -> tuple[int, int]:
     if not folder.is_dir():
         return 0, 0
     count = size = 0
-    with code.in_use(folder, alone=True):
+    with code.keep_snapshots(folder, alone=True):
         used = set()
         for run in store.unsorted():
             digest = legible_facts(run.folder / "provenance.json").get("code")

@@ -105,10 +105,10 @@ def mean(values: Iterable[float | None]) -> float | None:
     return sum(known) / len(known) if known else None
 
 
-def in_words(samples: Sequence[Sample]) -> str:
+def summarize_use(samples: Sequence[Sample]) -> str:
     """Summarises the use of all nodes in one line; "" if nothing was sampled.
 
-    >>> in_words([Sample(0.0, cpu=0.25, io_wait=0.38)])
+    >>> summarize_use([Sample(0.0, cpu=0.25, io_wait=0.38)])
     'processors 25 % busy; 38 % of the time waiting for files'
     """
     parts = [

@@ -27,10 +27,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from fairway_agent.quick import dataclass
-from fairway_agent.records import shown
+from fairway_agent.records import excerpt
 from fairway_agent.spec import LAST
 from fairway_agent.state_files import RunState, TaskState, exit_code_of, is_held
-from fairway_boot.files import alone
+from fairway_boot.files import hold_lock
 from fairway_core.findings import UserError
 from fairway_core.suggestions import did_you_mean
 from fairway_runner.engines.capabilities import runs_here
@@ -44,7 +44,7 @@ from fairway_runner.runs.records import (
     read_as,
     read_json,
     recorded_steps,
-    settled,
+    settled_state,
     writing,
 )
 
@@ -101,9 +101,9 @@ class RunFolder:
         if self._began_nothing(status):
             reason = f"it never began; {self._how_to_resume}"
             return replace(status, state="lost", reason=reason)
-        from fairway_agent.control import lost  # few are
+        from fairway_agent.control import lost_state  # few are
 
-        return lost(self.folder, status, f"its supervisor is gone; fairway retry {self.id}")
+        return lost_state(self.folder, status, f"its supervisor is gone; fairway retry {self.id}")
 
     @property
     def never_began(self) -> bool:
@@ -265,7 +265,7 @@ class RunFolder:
         from fairway_agent.state_files import TaskState
 
         status = known_task(folder) or TaskState()
-        state = settled(status.state, run_state)
+        state = settled_state(status.state, run_state)
         return status if state == status.state else replace(status, state=state)
 
     def await_lock(self) -> None:
@@ -288,7 +288,7 @@ class RunFolder:
 
     def mirroring(self) -> AbstractContextManager[None]:
         """Holds the lock for writing its target's reports and its submissions."""
-        return alone(self.folder / MIRROR_LOCK)
+        return hold_lock(self.folder / MIRROR_LOCK)
 
     @property
     def cut_off(self) -> str:
@@ -443,10 +443,10 @@ def chosen_task(run: RunFolder, task: str | int) -> int:
     known = "its only task is 0" if count == 1 else f"its tasks are 0 to {count - 1}"
     known = f"{known}, and {LAST}" if run.has_last else known
     hint = did_you_mean(str(task), names) or known
-    raise UserError.of("unknown-task", f"{run.id} has no task {shown(task)}", hint)
+    raise UserError.of("unknown-task", f"{run.id} has no task {excerpt(task)}", hint)
 
 
-def logged_by(run: R, task: T) -> tuple[R, T | None]:
+def log_owner(run: R, task: T) -> tuple[R, T | None]:
     """Returns the run and the task that have the log of a task: for a step of several tasks its own
     run, and all of its tasks."""
     if task is not None and has_steps(run.folder):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from fairway_agent.quick import dataclass
 from fairway_core.findings import printable
 from fairway_runner.engines.outage import warn
-from fairway_runner.quantities import few
+from fairway_runner.quantities import format_names
 
 if TYPE_CHECKING:
     from fairway_runner.runs.folder import RunFolder
@@ -27,7 +27,7 @@ class Kept(NamedTuple):
     is_fit: bool = True
 
 
-def kept(folder: Path, outputs: Path) -> Iterator[Kept]:
+def walk_outputs(folder: Path, outputs: Path) -> Iterator[Kept]:
     """Yields what is below a folder that is, or is among, the outputs of a task, in the order of
     paths. A link is followed to the task's own outputs only: jobs write what they like, on other
     machines and for other people, and elsewhere are files that are not theirs to read."""
@@ -55,7 +55,7 @@ def say_left_out(names: Sequence[str]) -> None:
     """Warns of these outputs, which are not copied."""
     if names:
         text = "left out: %s; only files, and links to a task's own outputs, are copied"
-        warn(text, printable(few(names)))
+        warn(text, printable(format_names(names)))
 
 
 def leads_out(path: Path, outputs: Path) -> bool:
@@ -67,7 +67,7 @@ def leads_out(path: Path, outputs: Path) -> bool:
 
 def files_of(output: Path) -> Iterator[Path]:
     """Yields the files of one output of a task, in the order of their paths."""
-    found = kept(output, output.parent)
+    found = walk_outputs(output, output.parent)
     return (each.path for each in found if each.is_fit and not each.link)
 
 

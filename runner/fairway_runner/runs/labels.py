@@ -13,10 +13,10 @@ from typing import Any
 
 from fairway_agent.quick import dataclass
 from fairway_agent.records import Fields, JsonRecord, Plain, Unfit
-from fairway_boot.files import alone, write_json
+from fairway_boot.files import hold_lock, write_json
 from fairway_core.findings import UserError
 from fairway_core.suggestions import did_you_mean
-from fairway_runner.runs.records import RunRecord, known_as, legible_facts, writing
+from fairway_runner.runs.records import RunRecord, legible_facts, read_if_there, writing
 
 _FILE, _LOCK = "labels.json", "labels.lock"
 
@@ -49,7 +49,7 @@ class Labels(JsonRecord, called="the labels"):
 
 def read_labels(folder: Path, record: RunRecord) -> Labels:
     """Reads the tags and note of the run in a folder. Raises UserError if their file is damaged."""
-    known = known_as(folder / _FILE, Labels.from_json)
+    known = read_if_there(folder / _FILE, Labels.from_json)
     return known or Labels(tuple(record.tags), record.note)
 
 
@@ -58,7 +58,7 @@ def write_labels(
 ) -> Labels:
     """Changes the run's tags and note on this machine and returns them; see `Labels.changed`."""
     fault, hint = f"{folder / _FILE}: cannot be written", f"see who owns it: ls -ld {folder}"
-    with writing(fault, hint, exit_code=5), alone(folder / _LOCK):
+    with writing(fault, hint, exit_code=5), hold_lock(folder / _LOCK):
         before = read_labels(folder, record)
         after = before.changed(add, remove, note)
         if after != before:

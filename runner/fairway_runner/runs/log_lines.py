@@ -18,7 +18,7 @@ from pathlib import Path
 from fairway_agent import process_limits
 from fairway_agent.quick import dataclass
 from fairway_agent.state_files import FINAL_STATES, TaskState
-from fairway_agent.task_logs import begun, split_label
+from fairway_agent.task_logs import attempt_begun, split_label
 from fairway_core.findings import UserError
 from fairway_runner.runs.folder import RunFolder, chosen_task, require_one_job
 from fairway_runner.runs.records import legible_facts, read_specs
@@ -98,7 +98,7 @@ class LogFile:
         position = self.offset - len(data)
         self.offset -= len(data) - end
         for line in io.BytesIO(data[:end]):
-            number = begun(line)
+            number = attempt_begun(line)
             if number is not None and number > self.attempt:
                 begins = self._begins(number, position)
                 if begins is None and not ended and position != self.unsure:

@@ -9,15 +9,15 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from fairway_agent.outputs import draft_of, in_the_way, make_folder, said_empty
+from fairway_agent.outputs import draft_of, empty_message, make_folder, obstacle
 from fairway_agent.quick import dataclass
 from fairway_boot.files import copy_file
 from fairway_core.findings import UserError
 from fairway_runner.engines.capabilities import runs_here
 from fairway_runner.engines.engine import Progress, no_progress
-from fairway_runner.quantities import few
+from fairway_runner.quantities import format_names
 from fairway_runner.runs.folder import RunFolder, begun_steps, chosen_task
-from fairway_runner.runs.kept import kept, say_left_out
+from fairway_runner.runs.kept import say_left_out, walk_outputs
 from fairway_runner.runs.records import has_steps, read_last, read_specs, recorded_steps
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def name_empty_outputs(run_id: str, found: Sequence[Mapping[str, Any]]) -> str:
         return ""
     (task, names), more = tasks[0], len(tasks) - 1
     others = f", and outputs of {more:,} more task{'s' * (more > 1)}" if more else ""
-    return f"{task}: {said_empty(names)}{others}"
+    return f"{task}: {empty_message(names)}{others}"
 
 
 @dataclass(frozen=True)
@@ -109,10 +109,10 @@ def fetch(
     say_left_out([file.name for file in found if not file.is_fit])
     new = [file for file in wanted if not _is_same(file, folder)]
     places = [folder / file.name for file in new]
-    there = [in_the_way(folder, place.parent) or place for place in places]
+    there = [obstacle(folder, place.parent) or place for place in places]
     others = [each for each in dict.fromkeys(there) if os.path.lexists(each)]
     if others and not force:
-        names = few([str(each.relative_to(folder)) for each in others])
+        names = format_names([str(each.relative_to(folder)) for each in others])
         message = f"other files already exist in {folder}: {names}"
         hint = "choose another folder with --to, or replace them with --force"
         raise UserError.of("existing-files", message, hint, exit_code=3)
@@ -177,13 +177,13 @@ def _kept(run: Run, index: int) -> Iterator[_File]:
     if log.exists():
         yield _File(log, f"{task}/log.txt", is_log=True)
     outputs = run.task_folder(index) / "outputs"
-    for path, link, is_fit in kept(outputs, outputs):
+    for path, link, is_fit in walk_outputs(outputs, outputs):
         yield _File(path, f"{task}/{path.relative_to(outputs).as_posix()}", link, is_fit)
 
 
 def _is_same(file: _File, folder: Path) -> bool:
     source, target = file.source, folder / file.name
-    if in_the_way(folder, target.parent) is not None:
+    if obstacle(folder, target.parent) is not None:
         return False
     if file.link or target.is_symlink():
         return target.is_symlink() and os.readlink(target) == file.link  # noqa: PTH115 - as text

@@ -109,13 +109,13 @@ class Column:
         return None
 
 
-def listed(found: Found, columns: Sequence[Column], findings: list[Finding]) -> dict[str, Any]:
+def list_facts(found: Found, columns: Sequence[Column], findings: list[Finding]) -> dict[str, Any]:
     """Returns a run's facts, with those of `columns`; see `Column.known` for the findings."""
     shown = {column.title: column.known(*found, findings) for column in columns}
     return run_facts(*found) | ({"columns": shown} if columns else {})
 
 
-def by_value(valued: Sequence[tuple[Any, T]], *, descending: bool = False) -> list[T]:
+def sort_by_value(valued: Sequence[tuple[Any, T]], *, descending: bool = False) -> list[T]:
     """Sorts things by their values in a column: numbers before text, and of several values the
     last; those without one come first, in either order."""
     lacking: list[T] = []
@@ -219,7 +219,7 @@ def select(
     listing.runs.reverse()
     if sort is not None:
         valued = [(sort.known(*each, listing.findings), each) for each in listing.runs]
-        listing.runs = by_value(valued, descending=descending)
+        listing.runs = sort_by_value(valued, descending=descending)
         listing.runs = listing.runs[-limit:] if limit else listing.runs
     return listing
 
@@ -257,7 +257,7 @@ class Spending:
     damaged: list[Finding] = field(default_factory=list)
 
 
-def spending(
+def usage_of_runs(
     store: RunStore,
     prices: Prices,
     *,

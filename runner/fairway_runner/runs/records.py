@@ -68,7 +68,7 @@ def is_run_id(text: str) -> bool:
     return len(text) <= LONGEST_ID and re.fullmatch(r"[a-z][a-z0-9-]*", text) is not None
 
 
-def settled(state: str, run_state: str) -> str:
+def settled_state(state: str, run_state: str) -> str:
     """Returns the state of a task or a setup; in a run that has ended, none is pending."""
     if run_state in FINAL_STATES and state not in FINAL_STATES:
         return "lost" if run_state == "lost" else "cancelled"
@@ -119,7 +119,7 @@ def read_as(path: Path, make: Callable[[Any], T]) -> T:
         raise damaged(path, str(error)) from None
 
 
-def known_as(path: Path, make: Callable[[object], T]) -> T | None:
+def read_if_there(path: Path, make: Callable[[object], T]) -> T | None:
     """Reads a file as `read_as` does; None if it is missing."""
     try:
         return read_as(path, make)
@@ -127,7 +127,7 @@ def known_as(path: Path, make: Callable[[object], T]) -> T | None:
         return None
 
 
-def kept_as(path: Path, make: Callable[[Any], T]) -> T:
+def read_required(path: Path, make: Callable[[Any], T]) -> T:
     """Reads a file that every run has as `read_as` does. Raises UserError also if it is missing."""
     try:
         return read_as(path, make)
@@ -141,14 +141,14 @@ GONE = "its folder is gone"
 
 def known_state(folder: Path) -> RunState:
     """Reads the state of the run in a folder, as known here; queued if there is none."""
-    return known_as(folder / "state.json", RunState.from_json) or RunState()
+    return read_if_there(folder / "state.json", RunState.from_json) or RunState()
 
 
 def known_task(folder: Path) -> TaskState | None:
     """Reads the state of the task, or the setup, in a folder; None if there is none."""
     from fairway_agent.state_files import TaskState  # listing runs needs none
 
-    return known_as(folder / "state.json", TaskState.from_json)
+    return read_if_there(folder / "state.json", TaskState.from_json)
 
 
 def removed(path: Path) -> UserError | None:
@@ -184,7 +184,7 @@ def read_plan(folder: Path) -> RunPlan:
     """Reads a run's plan. Raises UserError if it is damaged, or of a newer release."""
     from fairway_agent.spec import RunPlan
 
-    return kept_as(folder / "plan.json", RunPlan.from_json)
+    return read_required(folder / "plan.json", RunPlan.from_json)
 
 
 def read_job(folder: Path) -> Job:
@@ -199,14 +199,14 @@ def read_job(folder: Path) -> Job:
         except ValidationError as error:
             raise Unfit(str(error.errors()[0]["msg"])) from None
 
-    return kept_as(folder / "job.json", made)
+    return read_required(folder / "job.json", made)
 
 
 def read_retry(folder: Path) -> Retry:
     """Reads which tasks run again. Raises UserError if the file is damaged or missing."""
     from fairway_agent.spec import Retry
 
-    return kept_as(folder / "retry.json", Retry.from_json)
+    return read_required(folder / "retry.json", Retry.from_json)
 
 
 def read_specs(path: Path) -> Iterator[TaskSpec]:
@@ -281,7 +281,7 @@ def steps_text(steps: Sequence[StepRecord]) -> str:
 
 def recorded_steps(folder: Path) -> list[StepRecord]:
     """Reads the steps of a run. Raises UserError if the file is damaged or missing."""
-    return kept_as(
+    return read_required(
         folder / STEPS_FILE,
         lambda facts: [*map(StepRecord.from_json, Fields(facts, "the steps").each("steps"))],
     )

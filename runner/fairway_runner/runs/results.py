@@ -8,7 +8,7 @@ from dataclasses import field
 from typing import TYPE_CHECKING
 
 from fairway_agent.metric_logs import best_of, diverged_words
-from fairway_agent.outputs import said_empty
+from fairway_agent.outputs import empty_message
 from fairway_agent.quick import dataclass
 from fairway_agent.spec import LAST, TaskSpec
 from fairway_core.findings import UserError
@@ -161,7 +161,7 @@ def _specs(run: RunFolder) -> Iterator[TaskSpec]:
 def _result(run: RunFolder, spec: TaskSpec, state: str) -> TaskResult:
     index = run.record.tasks - 1 if spec.is_last else int(spec.index)
     status = run.task_status(index, state)
-    empty = said_empty(status.empty_outputs) if status.empty_outputs else None
+    empty = empty_message(status.empty_outputs) if status.empty_outputs else None
     return TaskResult(
         run=run,
         index=index,

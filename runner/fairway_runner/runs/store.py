@@ -16,7 +16,7 @@ from fairway_core.project_folder import find_project
 from fairway_core.suggestions import did_you_mean
 from fairway_runner.engines.capabilities import runs_here
 from fairway_runner.quantities import duration
-from fairway_runner.runs.folder import RunFolder, RunFolders, chosen_task, logged_by
+from fairway_runner.runs.folder import RunFolder, RunFolders, chosen_task, log_owner
 from fairway_runner.runs.records import (
     FINAL_STATES,
     GONE,
@@ -106,7 +106,7 @@ class Run(RunFolder):
         """
         from fairway_runner.runs import log_lines as lines
 
-        run, task = logged_by(self, task)
+        run, task = log_owner(self, task)
         run.refresh(logs=True)
         if tail is not None and tail < 0:
             raise UserError.of("bad-value", f"tail: {tail} is below 0", "0 leaves all lines out")
@@ -166,12 +166,12 @@ class Run(RunFolder):
         refreshes its folder, with `logs` its logs too. Raises UserError as `wait` does; `timeout`
         counts from `began` on the monotonic clock, by default now. Work between two looks takes a
         tenth of the time at most."""
-        from fairway_runner.engines.outage import Absence, pauses
+        from fairway_runner.engines.outage import Absence, polling_pauses
 
         began = time.monotonic() if began is None else began
         end = math.inf if timeout is None else began + timeout
         absence = Absence(self, self.engine.deadline)
-        for pause in pauses(self.engine.pause):
+        for pause in polling_pauses(self.engine.pause):
             left = end - time.monotonic()
             with self.engine.within(max(0.0, left)):
                 absence.look(lambda: self.follow(logs=logs))

@@ -14,7 +14,7 @@ from fairway_agent.state_files import UNSUCCESSFUL_STATES, RunState
 from fairway_core.findings import UserError
 from fairway_runner.quantities import duration, iso, seconds
 from fairway_runner.runs.folder import chosen_task, steps_to_begin
-from fairway_runner.runs.records import SESSION, has_steps, legible_facts, read_json, settled
+from fairway_runner.runs.records import SESSION, has_steps, legible_facts, read_json, settled_state
 
 if TYPE_CHECKING:
     from fairway_core.cost.prices import Prices
@@ -32,7 +32,7 @@ def run_facts(run: Run, status: RunState | None = None) -> dict[str, Any]:
     record, status, labels = run.record, status or run.status, run.labels
     counts: Counter[str] = Counter()
     for state, count in status.tasks.items():
-        counts[settled(state, status.state)] += count
+        counts[settled_state(state, status.state)] += count
     return {
         "run_id": run.id,
         "name": record.name,
@@ -188,7 +188,7 @@ class RunView:
         """Reads the run. Raises UserError if it is unreadable. Unless `has_currency`, prices are
         read only for a run that should have one: most have none."""
         from fairway_runner.runs.accounting import use_of
-        from fairway_runner.runs.figures import figures, in_words
+        from fairway_runner.runs.figures import figures, summarize_use
 
         def prices() -> Prices:
             from fairway_core.cost.cache import prices_at_hand
@@ -215,7 +215,7 @@ class RunView:
             "folder": run.place,
             "setup": setup,
             "cost": use.to_json(prices().currency if has_currency or use.is_priced else ""),
-            "use": in_words(samples) or None,
+            "use": summarize_use(samples) or None,
         }
         return cls(head, tasks)
 
@@ -229,10 +229,10 @@ class RunView:
         return {**self.head, "task_list": self.rows(self.unsuccessful if failed else self.tasks)}
 
 
-def varying(points: Sequence[Mapping[str, ParamValue]]) -> list[str]:
+def varying_parameters(points: Sequence[Mapping[str, ParamValue]]) -> list[str]:
     """Returns the parameters that some points lack or that differ between two of them, in order.
 
-    >>> varying([{"lr": 1, "epochs": 3}, {"lr": 1.0, "epochs": 3}])
+    >>> varying_parameters([{"lr": 1, "epochs": 3}, {"lr": 1.0, "epochs": 3}])
     ['lr']
     """
     names = dict.fromkeys(name for point in points for name in point)

@@ -41,9 +41,11 @@ class Answers:
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Answers:
         """Returns the given answers, and defaults. Raises UserError if Azure refuses one."""
-        engine = checked("engine", given.get("engine") or usual("engine"))
+        engine = checked("engine", given.get("engine") or default_answer("engine"))
         found = {
-            name: checked(name, usual(name, engine) if given.get(name) is None else given[name])
+            name: checked(
+                name, default_answer(name, engine) if given.get(name) is None else given[name]
+            )
             for name in ("location", "size", "nodes", "budget", "email")
         }
         return cls(engine=engine, **found)
@@ -53,13 +55,13 @@ class Answers:
         return "gpu" if vm_size(self.size).gpu else "cpu"
 
 
-def usual(name: str, engine: str | None = None) -> Any:
+def default_answer(name: str, engine: str | None = None) -> Any:
     """Returns the default of an option that was not given, for that engine or the usual one."""
     size, nodes = ENGINES[engine or "ssh"]
     return {**_USUAL, "size": size, "nodes": nodes}[name]
 
 
-def of_account() -> dict[str, str]:
+def account_answers() -> dict[str, str]:
     """Returns the region and the email address that the Azure CLI has stored; asks no service."""
     folder = Path(os.environ.get("AZURE_CONFIG_DIR") or Path.home() / ".azure")
     found = {}

@@ -56,7 +56,7 @@ class CodeUpload:
             folder, exclude, gitignore = _code_of(job)
             folders.append(folder)
             with job.document.locating():
-                files, more = snapshot.listed(folder, exclude, gitignore=gitignore)
+                files, more = snapshot.list_files(folder, exclude, gitignore=gitignore)
             found |= {f"{folder}/{file.path}": file for file in files}
             warnings += more
         for job in jobs:

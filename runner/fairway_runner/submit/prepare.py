@@ -193,10 +193,10 @@ def _with_listed_files(
     """Returns the job file with the input files that its sweep uses, and the inputs not listed."""
     if not sweeps_files(job_file.document.data):
         return job_file, []
-    from fairway_runner.submit.run_inputs import unlisted, with_files
+    from fairway_runner.submit.run_inputs import resolve_files, unlisted_warnings
 
-    job_file = with_files(job_file, target, asks=asks)
-    return job_file, unlisted(job_file)
+    job_file = resolve_files(job_file, target, asks=asks)
+    return job_file, unlisted_warnings(job_file)
 
 
 def _checked(

@@ -22,7 +22,7 @@ from fairway_runner.engines.capabilities import runs_here
 from fairway_runner.engines.engine import target_of
 from fairway_runner.jobs.job import Job
 from fairway_runner.jobs.job_file import JobFile, section_of
-from fairway_runner.jobs.project_files import sent_before
+from fairway_runner.jobs.project_files import uploaded_before
 from fairway_runner.runs.folder import running
 from fairway_runner.runs.labels import labelled
 from fairway_runner.runs.records import (
@@ -38,16 +38,16 @@ from fairway_runner.submit import snapshot as code
 from fairway_runner.submit.prepare import PreparedRun, prepare
 from fairway_runner.submit.run_plan import secret_values
 from fairway_runner.submit.submission import (
+    read_recorded,
     recorded_facts,
     recorded_lines,
     recorded_snapshot,
-    recorded_text,
     require_runnable,
     retarget,
     snapshots_of,
     submit,
 )
-from fairway_runner.targets.lookup import as_known_now, find_target
+from fairway_runner.targets.lookup import current_target, find_target
 
 if TYPE_CHECKING:
     from fairway_core.target import Target
@@ -81,7 +81,7 @@ def rerun(
     UserError if the run's record is incomplete, its code is gone, or a change is invalid."""
     _require_one_job(run)
     if not assignments and target is None:
-        with code.in_use(snapshots_of(run)):
+        with code.keep_snapshots(snapshots_of(run)):
             return RerunResult(submit(_prepare_same(run, tags, note), _store_of(run)))
     for each in assignments:
         if re.match(r"code[.=]", each):
@@ -89,7 +89,7 @@ def rerun(
             raise UserError.of("bad-override", message, _AGAIN)
     was = submitted(run)
     edited = replace(was, assignments=(*was.assignments, *assignments))
-    with ready_again(run, edited, target, tags=tags, note=note) as (prepared, changes):
+    with prepare_again(run, edited, target, tags=tags, note=note) as (prepared, changes):
         if on_changes is not None:
             on_changes(changes)
         new = submit(prepared, _store_of(run))
@@ -109,7 +109,7 @@ def _prepare_same(run: Run, tags: Sequence[str], note: str | None) -> PreparedRu
     if runs_here(run.record.engine):
         plan = replace(plan, directory=str(store.folder / run_id / "code"))
     there = {name for name in (*_TEXTS, *LINES) if (run.folder / name).exists()}
-    files = {name: recorded_text(run, name) for name in _TEXTS if name in there}
+    files = {name: read_recorded(run, name) for name in _TEXTS if name in there}
     return PreparedRun(
         record=labelled(record, (*run.tags, *tags), note),
         job=job,
@@ -139,11 +139,11 @@ def submitted(run: Run) -> Submitted:
     """Returns the job of a run as submitted. Raises UserError if that is unknown, or has steps."""
     _require_one_job(run)
     assignments = recorded_facts(run, "provenance.json").get("set", [])
-    return Submitted(recorded_text(run, "job.yaml"), tuple(assignments))
+    return Submitted(read_recorded(run, "job.yaml"), tuple(assignments))
 
 
 @contextmanager
-def ready_again(
+def prepare_again(
     run: Run,
     edited: Submitted,
     target: Target | None = None,
@@ -157,9 +157,9 @@ def ready_again(
     """Yields the run's code with an edited job, ready to start, and the changes; the code stays as
     long. `asks` and `copies` are as for `prepare`. Raises UserError if anything is wrong."""
     was = submitted(run)
-    there = target or as_known_now(target_of(recorded_facts(run, "target.json")))
+    there = target or current_target(target_of(recorded_facts(run, "target.json")))
     facts = recorded_facts(run, "provenance.json")
-    with code.in_use(snapshots_of(run)), sent_before(facts, recorded_snapshot(run)):
+    with code.keep_snapshots(snapshots_of(run)), uploaded_before(facts, recorded_snapshot(run)):
         snapshot = _snapshot(run)
         before, after = _document(run, was), _document(run, edited)
         code_before, code_after = (
@@ -185,7 +185,7 @@ def ready_again(
         own = {**{name: made[name] for name in names}, "inputs": made.get("inputs")}
         prepared.provenance = _provenance(run, **own)
         if (run.folder / "code.diff").exists():
-            prepared.files["code.diff"] = recorded_text(run, "code.diff")
+            prepared.files["code.diff"] = read_recorded(run, "code.diff")
         record = replace(prepared.record, job_file=run.record.job_file)
         prepared.record = labelled(record, (*run.tags, *tags), note)
         changes = dict(_changes(before.data, after.data))

@@ -225,7 +225,7 @@ def _wrong(name: str, value: Mapping[str, Any], other: str, job: Job) -> tuple[s
     return None
 
 
-def with_files(job_file: JobFile, target: Target, *, asks: bool = True) -> JobFile:
+def resolve_files(job_file: JobFile, target: Target, *, asks: bool = True) -> JobFile:
     """Returns the job file with the files of the inputs that its sweep uses, or unchanged if it
     uses none. Unless one `asks`, remote targets are not asked: a single point stands for all.
     Raises UserError at its line for an input that is not staged from storage."""
@@ -240,7 +240,7 @@ def with_files(job_file: JobFile, target: Target, *, asks: bool = True) -> JobFi
     return replace(job_file, listed=listed)
 
 
-def unlisted(job_file: JobFile) -> list[Finding]:
+def unlisted_warnings(job_file: JobFile) -> list[Finding]:
     """Returns warnings about inputs whose files have not been listed."""
     return [
         Finding(
@@ -280,14 +280,14 @@ def _names(job_file: JobFile, name: str, path: DataPath, target: Target) -> Iter
 
 
 def _blobs(container: str, path: str, target: Target) -> Iterator[str]:
-    from fairway_agent.access import below
+    from fairway_agent.access import path_below
     from fairway_boot.files import Fault
     from fairway_runner.engines.azure_storage import Storage
     from fairway_runner.engines.outage import deadline
 
     for blob in Storage(target, deadline()).blobs(container, path):
         try:
-            name = below(str(blob.name), path)
+            name = path_below(str(blob.name), path)
         except Fault as fault:
             raise UserError.of("bad-input", str(fault), str(fault.record["hint"])) from None
         if name is not None:

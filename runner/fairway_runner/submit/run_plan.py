@@ -16,7 +16,7 @@ from fairway_core.findings import Finding, UserError
 from fairway_core.suggestions import did_you_mean
 from fairway_runner.engines.capabilities import runs_here
 from fairway_runner.jobs.job_fields import BestInput, KeptInput
-from fairway_runner.jobs.project_files import is_sent, require_lasting
+from fairway_runner.jobs.project_files import is_uploaded, require_lasting
 
 if TYPE_CHECKING:
     from fairway_core.notifications import Notify
@@ -150,7 +150,7 @@ def secret_values(sources: Mapping[str, str], environment: Mapping[str, str]) ->
         if not value:
             message = f"`{path}`: the environment variable {variable} is not set"
             hint = f"read it in with: read -rs {variable} && export {variable}"
-            if is_sent():
+            if is_uploaded():
                 message += " on the server, and those of your shell are not sent"
                 hint = "use keyvault:NAME, or have it set before `fairway serve` starts there"
             findings.append(Finding("no-secret", message, hint, path))

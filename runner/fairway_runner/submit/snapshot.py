@@ -19,7 +19,7 @@ import fairway_core
 from fairway_agent.quick import dataclass
 from fairway_core.findings import Finding, Severity, UserError
 from fairway_runner.jobs.project_files import NEVER, Found, known_git, left_out, require_code, walk
-from fairway_runner.quantities import few
+from fairway_runner.quantities import format_names
 from fairway_runner.runs.records import writing
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def folder_of(job_file: JobFile, path: str) -> Path:
 def collect(folder: Path, exclude: Sequence[str] = (), *, gitignore: bool | None = False) -> Code:
     """Returns the code in a folder. Raises UserError if it is too large. `exclude` are shell
     patterns for paths and names; if `gitignore` is None, a warning names files that Git ignores."""
-    files, warnings = listed(folder, exclude, gitignore=gitignore)
+    files, warnings = list_files(folder, exclude, gitignore=gitignore)
     digest = hashlib.sha256()
     for file in files:
         try:
@@ -82,7 +82,7 @@ def collect(folder: Path, exclude: Sequence[str] = (), *, gitignore: bool | None
     return Code(folder, files, digest.hexdigest(), warnings)
 
 
-def listed(
+def list_files(
     folder: Path, exclude: Sequence[str] = (), *, gitignore: bool | None = False
 ) -> tuple[list[CodeFile], list[Finding]]:
     """Returns the same files, sorted by path, and warnings about others; reads none of them."""
@@ -171,7 +171,7 @@ def stored(digest: str, store: Path) -> Path:
 
 
 @contextmanager
-def in_use(store: Path, *, alone: bool = False) -> Iterator[None]:
+def keep_snapshots(store: Path, *, alone: bool = False) -> Iterator[None]:
     """Keeps snapshots from being removed within the block; with `alone`, also from being taken.
     Raises UserError if nothing can be written there."""
     with writing(f"nothing can be written to {store}", "use a folder that you may write to"):
@@ -263,7 +263,7 @@ def ignored_yet_sent(folder: Path, paths: Iterable[str]) -> list[Finding]:
     found = [each for each, path in every if not known.isdisjoint(map(str, (path, *path.parents)))]
     if not found or len(found) == len(every):
         return []
-    message = f"the code holds {few(found)}, which Git ignores"
+    message = f"the code holds {format_names(found)}, which Git ignores"
     hint = "leave such files out: code: {gitignore: true}, or say that they are meant: false"
     return [Finding("ignored-files", message, hint, "code", Severity.WARNING)]
 

@@ -14,7 +14,7 @@ from fairway_core.findings import UserError
 from fairway_core.target import Target
 from fairway_runner.engines.capabilities import capabilities
 from fairway_runner.engines.engine import engine_of_steps
-from fairway_runner.engines.outage import joined
+from fairway_runner.engines.outage import join_errors
 from fairway_runner.jobs.job import Job
 from fairway_runner.jobs.project_files import known_git
 from fairway_runner.jobs.steps import NamedStep, inputs_of_runs, read_steps, step_run
@@ -59,7 +59,7 @@ def prepare_steps(
         except UserError as error:
             errors.append(error)
     if errors:
-        raise joined(errors)
+        raise join_errors(errors)
     kept = {name: each.job for name, each in found.items()}
     if missing := [each for step in named for each in missing_outputs(step, runs, kept)]:
         raise UserError(dict.fromkeys(missing))

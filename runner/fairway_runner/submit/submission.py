@@ -27,7 +27,7 @@ from fairway_runner.submit.target_selection import (
     passed_over_warning,
     prepare_for,
     select_targets,
-    with_room,
+    targets_with_room,
 )
 from fairway_runner.targets.lookup import all_targets, submitted_to
 
@@ -68,15 +68,15 @@ def prepare_submission(
     return made
 
 
-def many(tasks: int, hint: str) -> UserError:
+def unconfirmed(tasks: int, hint: str) -> UserError:
     """Returns the error for a number of tasks that nobody has confirmed."""
     return UserError.of("many-tasks", f"this starts {tasks:,} tasks", hint)
 
 
-def recorded_before(prepared: PreparedRun, store: RunStore) -> Run | None:
+def find_recorded(prepared: PreparedRun, store: RunStore) -> Run | None:
     """Returns the run of its ID if it is of the same job. Raises UserError if it is of another."""
     alike = (prepared, *prepared.others, *prepared.passed)
-    return earlier(store, prepared.record.id, *(each.files for each in alike))
+    return find_earlier(store, prepared.record.id, *(each.files for each in alike))
 
 
 def submit(prepared: PreparedRun, store: RunStore) -> Run:
@@ -93,7 +93,7 @@ def submit(prepared: PreparedRun, store: RunStore) -> Run:
 def _submit(prepared: PreparedRun, store: RunStore) -> Run:
     left, passed = [prepared, *prepared.others], dict(prepared.provenance.get(PASSED, {}))
     forgets = Unavailable if left[1:] or passed else Refused
-    before = recorded_before(prepared, store)
+    before = find_recorded(prepared, store)
     if before is not None:
         first = next(
             each for each in (*left, *prepared.passed) if each.record.target == before.record.target
@@ -112,7 +112,7 @@ def _submit(prepared: PreparedRun, store: RunStore) -> Run:
             passed[now.record.target] = why = error.findings[0].message
             _warn("`%s` was passed over: %s", now.record.target, printable(why))
         try:
-            left, more = with_room(left)
+            left, more = targets_with_room(left)
         except UserError as error:
             raise _with_passed(error, passed) from None
         passed |= more
@@ -128,14 +128,14 @@ def _with_passed(error: UserError, passed: Mapping[str, str]) -> UserError:
 
 
 def _start(prepared: PreparedRun, store: RunStore, forgets: type[UserError]) -> Run:
-    with store.recording(), code.in_use(store.base / "code"):
+    with store.recording(), code.keep_snapshots(store.base / "code"):
         snapshot = code.snapshot(prepared.code, store.base / "code")
         run, lock = store.create(prepared.record, prepared.all_files())
         try:
-            with forgetting(run, forgets):
+            with forget_on_error(run, forgets):
                 prepared.engine.start(run, lock, snapshot, prepared.secrets)
         except UserError as error:
-            raise cut_off(run, error) from None
+            raise error_with_state(run, error) from None
         except KeyboardInterrupt:  # otherwise the user never sees its ID
             _warn("%s is recorded, and may have started; see: fairway show %s", run.id, run.id)
             raise
@@ -162,7 +162,7 @@ def recorded_facts(run: Run, name: str) -> dict[str, Any]:
     return value
 
 
-def recorded_text(run: Run, name: str) -> str:
+def read_recorded(run: Run, name: str) -> str:
     """Reads one of its files. Raises UserError if that fails."""
     try:
         return (run.folder / name).read_text(encoding="utf-8")
@@ -238,7 +238,7 @@ def resume(run: Run, forgets: type[UserError] = Refused) -> Run:
     here = runs_here(run.record.engine)
     if not run.never_began if here else run.status.is_final:
         return run  # elsewhere, a run may be cancelled before it is submitted
-    with forgetting(run, forgets):
+    with forget_on_error(run, forgets):
         lock = run.take_lock()
         try:
             sources = recorded_facts(run, "job.json").get("secrets", {}) if here else {}
@@ -264,7 +264,7 @@ def repeat(run: Run, forgets: type[UserError] = Refused) -> Run:
 
 
 @contextmanager
-def forgetting(run: Run, forgets: type[UserError] = Refused) -> Iterator[None]:
+def forget_on_error(run: Run, forgets: type[UserError] = Refused) -> Iterator[None]:
     """Handles errors of a run's start in the block: a run that raises one of the `forgets`, such as
     one that its target refuses, is removed; one that was not sent keeps the reason."""
     try:
@@ -286,7 +286,7 @@ def forgetting(run: Run, forgets: type[UserError] = Refused) -> Iterator[None]:
 CUT_OFF = "cut-off-submission"
 
 
-def cut_off(run: Run, error: UserError) -> UserError:
+def error_with_state(run: Run, error: UserError) -> UserError:
     """Returns the error, with the state of a run that is recorded and has not started."""
     told = any(finding.id == CUT_OFF for finding in error.findings)
     if told or not run.folder.is_dir():
@@ -303,20 +303,20 @@ def require_run_id(text: str) -> None:
         raise UserError.of("bad-run-id", f"`{text[:70]}` is not a run's id", hint)
 
 
-def earlier(store: RunStore, run_id: str, *alike: Mapping[str, str]) -> Run | None:
+def find_earlier(store: RunStore, run_id: str, *alike: Mapping[str, str]) -> Run | None:
     """Returns the run of that id if it is of the same job, with the same files if `alike`; None if
     there is none. Raises UserError if another job has the id, or it is invalid."""
     require_run_id(run_id)
     run = Run(store.folder / run_id)
     if not (run.folder / "run.json").is_file():
         return None
-    job = recorded_text(run, "job.json")
+    job = read_recorded(run, "job.json")
     targets = [each["target.json"] for each in alike if each["job.json"] == job]
     # The target of a run that was not sent may have been corrected since: only its name counts.
     if run.is_unsent:
         is_same = run.record.target in [json.loads(each)["name"] for each in targets]
     else:
-        is_same = any(recorded_text(run, "target.json") == each for each in targets)
+        is_same = any(read_recorded(run, "target.json") == each for each in targets)
     if not is_same:
         message = f"the run `{run_id}` is of another job, or on another target"
         raise UserError.of("taken-run-id", message, "choose another ID")

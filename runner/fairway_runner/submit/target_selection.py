@@ -91,10 +91,10 @@ def prepare_for(
         run_id = made.record.id
         each.append(made)
     if errors:
-        raise outage.joined(errors)
+        raise outage.join_errors(errors)
     ordered, passed = _fit(each) if asks else (each, {})
     if asks:
-        ordered, more = with_room(ordered)
+        ordered, more = targets_with_room(ordered)
         passed |= more
     first, *others = ordered
     first.others = others
@@ -122,11 +122,11 @@ def _fit(prepared: Sequence[PreparedRun]) -> tuple[list[PreparedRun], dict[str, 
             (full if _has_no_room(error) else errors).append(error)
             passed[each.record.target] = error.findings[0].message
     if errors or not found:
-        raise outage.joined(errors or full)
+        raise outage.join_errors(errors or full)
     return found, passed
 
 
-def with_room(prepared: Sequence[PreparedRun]) -> tuple[list[PreparedRun], dict[str, str]]:
+def targets_with_room(prepared: Sequence[PreparedRun]) -> tuple[list[PreparedRun], dict[str, str]]:
     """Returns the first target with room now and those after it, then those on which the job would
     wait, and the reasons by name. The last one is not asked: its own answer will do. Raises
     UserError if none answers."""
@@ -150,7 +150,7 @@ def with_room(prepared: Sequence[PreparedRun]) -> tuple[list[PreparedRun], dict[
         waits.append(each)
         passed[each.record.target] = why
     if not waits:
-        raise outage.joined(away)
+        raise outage.join_errors(away)
     passed.pop(waits[0].record.target)
     return waits, passed
 

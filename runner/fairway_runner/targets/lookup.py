@@ -19,7 +19,7 @@ from fairway_core.project_folder import find_project, from_home
 from fairway_core.suggestions import did_you_mean, nearest
 from fairway_core.target import Target
 from fairway_runner.engines.capabilities import runs_here
-from fairway_runner.runs.records import damaged, kept_as
+from fairway_runner.runs.records import damaged, read_required
 from fairway_runner.targets import LOCAL
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ def find_target(name: str) -> Target:
     return known[name].target
 
 
-def as_known_now(recorded: Target) -> Target:
+def current_target(recorded: Target) -> Target:
     """Returns a run's target with its cluster's current address and way: main hosts are replaced,
     Bastions come and go, and old runs are reached like new ones."""
     if not recorded.environment:
@@ -248,10 +248,10 @@ def submitted_to(run: RunFolder) -> Target:
         return Target.local()
     path = run.folder / "target.json"
     try:
-        target = kept_as(path, target_of)
+        target = read_required(path, target_of)
     except ValueError:
         raise damaged(path, "it is not a target") from None
-    return as_known_now(target)
+    return current_target(target)
 
 
 def host_block(target: Target) -> str:

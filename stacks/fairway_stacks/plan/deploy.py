@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from fairway_core.findings import UserError
 from fairway_core.review.changes import Action
-from fairway_core.review.promise import not_as_promised
+from fairway_core.review.promise import broken_promises
 from fairway_stacks.app import usual_outdir
 from fairway_stacks.plan.planning import (
     StackPlan,
-    alone_in_outdir,
     live_terraform,
+    lock_outdir,
     plan_folder,
     plan_in_turn,
     prepare_and_plan,
@@ -40,7 +40,7 @@ from fairway_stacks.plan.review import (
     require_writable,
     write_report,
 )
-from fairway_stacks.plan.stacks import StackFolder, say, synthesize
+from fairway_stacks.plan.stacks import StackFolder, print_progress, synthesize
 from fairway_stacks.plan.terraform import require
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def deploy(
     require_writable(report)
     if outputs_file:
         _require_writable_file(outputs_file)
-    with alone_in_outdir(), plan_folder(None) as folder:
+    with lock_outdir(), plan_folder(None) as folder:
         stacks = synthesize(environment, usual_outdir())
         one = _Deployment(stacks, Reviewer(allow=allow), folder, person, report)
         one.run(known or one.approved_by_person())
@@ -166,7 +166,7 @@ class _Deployment:
         """Applies a stack that was reviewed while some of its inputs were unknown."""
         plan, found = self._plan(stack)
         self._stop_where_it_waits(plan, found.stacks[0])
-        differ = not_as_promised(found.stacks[0], promised) if promised else []
+        differ = broken_promises(found.stacks[0], promised) if promised else []
         if differ:
             message = f"{stack.name} would do something other than what was shown: {_some(differ)}"
             self._agreed_after_all(found, stack.name, message)
@@ -192,7 +192,7 @@ class _Deployment:
         return plan_in_turn(self.stacks, self.folder, self.reviewer.allow)
 
     def _plan(self, stack: StackFolder) -> tuple[StackPlan, Review]:
-        say(f"{stack.name}: plan")
+        print_progress(f"{stack.name}: plan")
         terraform, allow = live_terraform(stack), self.reviewer.allow
         plan = prepare_and_plan(terraform, self.folder, lock=True, allow=allow)
         return plan, self.reviewer.review([plan])
@@ -226,7 +226,7 @@ class _Deployment:
         """Calls `_agreed` for unapproved changes, or stops if nobody can be asked."""
         if self.person.ask is None:
             self._stop_for_approval(message)
-        say(message)
+        print_progress(message)
         self._agreed(found, what)
 
     def _stop_where_it_must(self, found: Review, what: str) -> None:
@@ -242,18 +242,20 @@ class _Deployment:
         if plan.error:
             raise plan.error
         if _is_done(found.stacks[0]) and not found.stacks[0].drift:
-            say(f"{stack.name}: no changes")
+            print_progress(f"{stack.name}: no changes")
             return
         if self.person.before is not None:
             self.person.before(json.loads(plan.review.read_text(encoding="utf-8")))
-        say(f"{stack.name}: apply")
+        print_progress(f"{stack.name}: apply")
         try:
             live_terraform(stack).apply(plan.file)
             if plan.unlocked:
                 self._put_back(stack, plan.unlocked)
         except UserError:
             if plan.unlocked:
-                say(f"{stack.name}: without {_some(plan.unlocked)}, until the next plan is applied")
+                print_progress(
+                    f"{stack.name}: without {_some(plan.unlocked)}, until the next plan is applied"
+                )
             raise
 
     def _put_back(self, stack: StackFolder, locks: Sequence[str]) -> None:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from fairway_core.findings import UserError
 from fairway_stacks.app import usual_outdir
 from fairway_stacks.plan.planning import (
-    alone_in_outdir,
     live_terraform,
+    lock_outdir,
     plan_folder,
     plan_to_destroy,
 )
@@ -25,7 +25,7 @@ from fairway_stacks.plan.review import (
     require_writable,
     write_report,
 )
-from fairway_stacks.plan.stacks import say, synthesize
+from fairway_stacks.plan.stacks import print_progress, synthesize
 from fairway_stacks.plan.terraform import require
 
 if TYPE_CHECKING:
@@ -58,11 +58,11 @@ def destroy(
     known = read_approved(approved, _AGAIN) if approved else {}
     require()
     require_writable(report)
-    with alone_in_outdir(), plan_folder(None) as folder:
+    with lock_outdir(), plan_folder(None) as folder:
         stacks = _chosen(synthesize(environment, usual_outdir()), roles)
         plans = []
         for stack in stacks:
-            say(f"{stack.name}: plan")
+            print_progress(f"{stack.name}: plan")
             plans.append(plan_to_destroy(live_terraform(stack), folder))
         found = Reviewer(allow=allow).review(plans)
         if report is not None:
@@ -70,7 +70,7 @@ def destroy(
         _stop_where_it_must(plans, found)
         going = [each for each in found.stacks if each.changes]
         if not going:
-            say("nothing is there to destroy")
+            print_progress("nothing is there to destroy")
             return
         differ = [
             each.stack
@@ -89,7 +89,7 @@ def destroy(
             hint = "on a terminal, answer with y; elsewhere --approved DIR/review.json"
             raise UserError.of("not-approved", "not approved, and nothing was done", hint)
         for stack, plan in zip(stacks, plans, strict=True):
-            say(f"{stack.name}: destroy")
+            print_progress(f"{stack.name}: destroy")
             live_terraform(stack).apply(plan.file)
 
 

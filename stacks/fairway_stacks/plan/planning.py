@@ -26,11 +26,11 @@ from fairway_stacks.plan.promised import (
     write_private,
 )
 from fairway_stacks.plan.provider_lock import lock_of_project
-from fairway_stacks.plan.stacks import say, synthesize
+from fairway_stacks.plan.stacks import print_progress, synthesize
 from fairway_stacks.plan.terraform import (
     Terraform,
-    alone_in,
     cache_variables,
+    lock_folder,
     require,
     waits_for_inputs,
 )
@@ -83,7 +83,7 @@ def plan_live(
 ) -> list[StackPlan]:
     """Plans every stack against its state and Azure. Changes nothing and locks no state."""
     require()
-    with alone_in_outdir():
+    with lock_outdir():
         return plan_in_turn(synthesize(environment, usual_outdir()), folder, allow)
 
 
@@ -98,7 +98,7 @@ def plan_in_turn(
     """
     plans: dict[str, StackPlan] = {}
     for stack in stacks:
-        say(f"{stack.name}: init, validate, plan")
+        print_progress(f"{stack.name}: init, validate, plan")
         terraform = live_terraform(stack)
         plan = prepare_and_plan(terraform, folder, lock=False, allow=allow)
         if plan.waits:
@@ -158,10 +158,12 @@ def _document(review: Path) -> dict[str, Any]:
     return found
 
 
-def alone_in_outdir() -> AbstractContextManager[None]:
+def lock_outdir() -> AbstractContextManager[None]:
     """Locks the folder of the synthesized stacks, in which Terraform works too."""
     outdir = usual_outdir()
-    return alone_in(outdir, waiting=lambda: say(f"{outdir}: waiting for another plan to end"))
+    return lock_folder(
+        outdir, waiting=lambda: print_progress(f"{outdir}: waiting for another plan to end")
+    )
 
 
 def live_terraform(stack: StackFolder) -> Terraform:
@@ -185,7 +187,7 @@ def plan_offline(environment: str | None, folder: Path) -> list[StackPlan]:
         plans: dict[str, StackPlan] = {}
         with _only_what_is_ours(), loopback_azure() as azure:
             for stack in stacks:
-                say(f"{stack.name}: init, validate, plan")
+                print_progress(f"{stack.name}: init, validate, plan")
                 with reading(stack, _promises(stack, plans) or {}):
                     # The provider is downloaded with the usual authorities, and then trusts the
                     # stand-in's.
@@ -306,5 +308,5 @@ def base_plans(given: str) -> list[Plan]:
     --out has filled. Raises UserError if one is missing or is not a plan."""
     plans = read_plans(given)
     if not plans:
-        say(f"{given} holds no plans: there is nothing to compare with")
+        print_progress(f"{given} holds no plans: there is nothing to compare with")
     return plans

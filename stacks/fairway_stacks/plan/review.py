@@ -79,10 +79,10 @@ def write_report(found: Review, folder: Path) -> None:
 def add_summary(found: Review, file: Path) -> None:
     """Appends the review in Markdown to a file, such as the summary of a job on GitHub."""
     with file.open("a", encoding="utf-8") as stream:
-        stream.write(cut(markdown(found)))
+        stream.write(truncate(markdown(found)))
 
 
-def cut(text: str, longest: int = _LONGEST) -> str:
+def truncate(text: str, longest: int = _LONGEST) -> str:
     """Truncates the text to at most `longest` bytes."""
     if len(text.encode()) <= longest:
         return text

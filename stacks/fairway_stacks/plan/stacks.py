@@ -21,16 +21,16 @@ _STATE = re.compile(r"terraform\.(?P<environment>.+)-(network|data|compute)\.tfs
 _NAME = re.compile(r"^name:\s*[\"']?([A-Za-z0-9-]+)", re.MULTILINE)
 
 
-def say(line: str) -> None:
+def print_progress(line: str) -> None:
     """Writes progress to standard error: standard output is for the review."""
     sys.stderr.write(f"{line}\n")
     sys.stderr.flush()
 
 
-def tell(error: UserError) -> None:
+def print_error(error: UserError) -> None:
     """Reports the findings of a user's error."""
     for finding in error.findings:
-        say(format_finding(finding))
+        print_progress(format_finding(finding))
 
 
 @contextmanager
@@ -61,11 +61,13 @@ def synthesize(choice: str | None, outdir: Path) -> list[StackFolder]:
     """
     from fairway_stacks.app import write_stacks
 
-    write_stacks(environment_file(choice), outdir, warn=lambda found: say(format_finding(found)))
-    return in_order(outdir)
+    write_stacks(
+        environment_file(choice), outdir, warn=lambda found: print_progress(format_finding(found))
+    )
+    return ordered_stacks(outdir)
 
 
-def in_order(outdir: Path) -> list[StackFolder]:
+def ordered_stacks(outdir: Path) -> list[StackFolder]:
     """Returns the stacks of the manifest in `outdir`, each after those that it reads from."""
     manifest = json.loads((outdir / "manifest.json").read_text(encoding="utf-8"))
     stacks = {

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 from fairway_core.findings import Finding, UserError
 from fairway_core.terraform_program import missing, program, registry
-from fairway_stacks.plan.stacks import say
+from fairway_stacks.plan.stacks import print_progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 
 @contextmanager
-def alone_in(folder: Path, *, waiting: Callable[[], None] | None = None) -> Iterator[None]:
+def lock_folder(folder: Path, *, waiting: Callable[[], None] | None = None) -> Iterator[None]:
     """Creates and locks the folder; calls `waiting` if another process holds the lock.
 
     The lock is on the folder itself and ends with this process in any case. On a file system
@@ -88,7 +88,7 @@ class Terraform:
             shutil.copyfile(self.lock, self.folder / ".terraform.lock.hcl")
             options = ["-lockfile=readonly"]
         cache = self.environment.get(_CACHE) or os.environ.get(_CACHE)
-        with alone_in(Path(cache)) if cache and Path(cache).is_dir() else nullcontext():
+        with lock_folder(Path(cache)) if cache and Path(cache).is_dir() else nullcontext():
             done = self._run("init", "-json", *options)
         if done.returncode:
             raise self._init_failed(list(diagnostics(done.stdout)), done.stderr)
@@ -168,7 +168,7 @@ class Terraform:
         command, *options = arguments
         words = [command, options.pop(0)] if command == "providers" else [command]
         given = ["-input=false"] if command in ("init", "plan", "apply") else []
-        return completed(
+        return run_terraform(
             [program(), f"-chdir={self.folder}", *words, "-no-color", *given, *options],
             {**os.environ, **self.environment},
             umask=0o077 if command == "plan" else -1,  # it holds secrets in clear text
@@ -211,7 +211,7 @@ class Terraform:
         return UserError(findings, exit_code=exit_code)
 
 
-def completed(
+def run_terraform(
     words: Sequence[str], environment: Mapping[str, str], umask: int = -1
 ) -> subprocess.CompletedProcess[str]:
     """Runs Terraform to its end, also if this program is to end before it.
@@ -242,7 +242,9 @@ def completed(
             stopped = stop
             process.send_signal(signal.SIGINT)
             with suppress(OSError):  # the terminal may be closed
-                say("waiting for Terraform to write its state; interrupt again to have it give up")
+                print_progress(
+                    "waiting for Terraform to write its state; interrupt again to have it give up"
+                )
     if stopped is not None:
         raise stopped
     return subprocess.CompletedProcess(process.args, process.returncode, *said)

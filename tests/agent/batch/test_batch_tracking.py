@@ -267,7 +267,7 @@ def test_batch_tracking_skips_damaged_signs_of_life_and_endings(tmp_path: Path) 
     state_files.write(tmp_path / "tasks" / "0", TaskState("running", started=100.0, held=5.0))
     for text in ("", "x", "1" * 400):
         (tmp_path / "tasks" / "0" / "alive").write_text(text)
-        found = limits.held(tmp_path, {"0": 1}, 1000.0, notifications._seen)
+        found = limits.node_seconds(tmp_path, {"0": 1}, 1000.0, notifications._seen)
         assert found.seconds in (5.0, 905.0)
     another = {**ending("1").to_json(), "job": "job-a:job-2"}
     texts = [json.dumps(ending("0").to_json()), json.dumps(another), "{", "[" * 100_000, "null"]

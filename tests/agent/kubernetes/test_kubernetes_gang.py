@@ -224,7 +224,7 @@ def test_gang_finds_the_sessions_that_another_pod_started(pod: Path) -> None:
     (gang.base() / "sessions").mkdir(parents=True)
     for note in ("", "served-"):
         with subprocess.Popen(["sleep", "600"], start_new_session=True) as process:
-            began = processes.begun(process.pid)
+            began = processes.start_ticks(process.pid)
             (gang.base() / "sessions" / f"{note}{process.pid}-{began - 1}").touch()
             assert gang._served() == set(), "it was another process of that number"
             (gang.base() / "sessions" / f"{note}{process.pid}-{began}").touch()

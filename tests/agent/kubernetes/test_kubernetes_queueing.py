@@ -11,7 +11,7 @@ import pytest
 from api_server import Cluster, Server
 
 from fairway_agent.kubernetes.api import FORBIDDEN, Refused
-from fairway_agent.kubernetes.objects import Objects, Scaling, held_by_queue, moment, scaling
+from fairway_agent.kubernetes.objects import Objects, Scaling, held_by_queue, parse_time, scaling
 from fairway_boot.files import Fault
 
 LACKS = "couldn't assign flavors: insufficient unused quota for nvidia.com/gpu, 8 more needed"
@@ -178,11 +178,11 @@ def test_kubernetes_autoscaler_latest_event_of_a_pod_counts(
 
     monkeypatch.setattr(server, "list", listed)
     assert scaling(server) == {  # type: ignore[arg-type]
-        "a": Scaling(refused, moment("2026-11-22T10:01:00Z")),
-        "b": Scaling("the pool scales up", moment("2026-11-22T10:06:00Z")),
+        "a": Scaling(refused, parse_time("2026-11-22T10:01:00Z")),
+        "b": Scaling("the pool scales up", parse_time("2026-11-22T10:06:00Z")),
         "c": Scaling("the autoscaler starts none: 1 max node group size"),
-        "d": Scaling("the pool scales up", moment("2026-11-22T10:07:00.500000Z")),
-        "e": Scaling(refused, moment("2026-11-22T10:07:00Z")),
+        "d": Scaling("the pool scales up", parse_time("2026-11-22T10:07:00.500000Z")),
+        "e": Scaling(refused, parse_time("2026-11-22T10:07:00Z")),
     }
 
 

@@ -12,7 +12,7 @@ from fairway_agent import control, reconcile, state_files
 from fairway_agent.kubernetes import controller
 from fairway_agent.kubernetes import runs as looking
 from fairway_agent.kubernetes.api import DOWN
-from fairway_agent.kubernetes.objects import Objects, Scaling, moment
+from fairway_agent.kubernetes.objects import Objects, Scaling, parse_time
 from fairway_agent.kubernetes.task_state import PATIENCE
 from fairway_agent.shared.reports import RunRequest, StatesRequest
 from fairway_agent.spec import Retry
@@ -175,7 +175,7 @@ class TestStuck:
         folder = cluster.submitted([2, 2], max_parallel=1)
         control.note_blocked(folder, 0, "controller", "exceeded quota: team")
         assert cluster.state(folder).reason == "waiting for its turn: exceeded quota: team"
-        clock.now = moment("2023-11-14T19:50:00Z")
+        clock.now = parse_time("2023-11-14T19:50:00Z")
         self.hold(cluster.server, -1, job="job-a-0-controller")
         assert cluster.state(folder).reason == f"waiting for its turn: {self.WHY}"
         clock.now += PATIENCE

@@ -8,8 +8,8 @@ import pytest
 from fairway_agent.control import Part
 from fairway_agent.kubernetes.api import CORDONED
 from fairway_agent.kubernetes.manifests import QUEUE
-from fairway_agent.kubernetes.objects import REQUESTED, Objects, Scaling, moment
-from fairway_agent.kubernetes.task_state import lacking, unrequested, view_of, why_pending
+from fairway_agent.kubernetes.objects import REQUESTED, Objects, Scaling, parse_time
+from fairway_agent.kubernetes.task_state import missing_pods, unrequested_pods, view_of, why_pending
 from fairway_agent.reconcile import JobView
 
 LONG_AGO = "2023-11-14T19:10:00Z"
@@ -162,12 +162,12 @@ class TestWaiting:
         found = Objects({NAME: job()}, {NAME: pods}, {}, scaled)
         why = "waiting for 2 nodes: 1 Insufficient nvidia.com/gpu; the pool scales up"
         said = f"1 of its 3 pods run: {why}"
-        assert lacking(found, GANG) == (said, 60.0)
+        assert missing_pods(found, GANG) == (said, 60.0)
         assert view_of(found, GANG, 3) == (JobView("running", said), f"{NAME}-0-abcde")
         pods[0] = pod(0, "Pending", **none)
         facts = view_of(found, GANG, 3)
         assert facts[0].reason == why.replace("2", "3")
-        assert lacking(Objects({NAME: job()}, {NAME: [pod(0, "Running")]}), SWEEP) == ("", 0.0)
+        assert missing_pods(Objects({NAME: job()}, {NAME: [pod(0, "Running")]}), SWEEP) == ("", 0.0)
 
     @pytest.mark.parametrize(
         ("began", "now", "more", "found"),
@@ -184,11 +184,11 @@ class TestWaiting:
         self, began: float, now: float, more: dict[str, Any], found: list[str]
     ) -> None:
         waits = pod(1, "Pending", **unschedulable("0/1 nodes are available: no."))
-        made = moment(waits["metadata"]["creationTimestamp"])
+        made = parse_time(waits["metadata"]["creationTimestamp"])
         waits["metadata"] |= {"annotations": {REQUESTED: "nodes-1"}, **more}
         start = datetime.fromtimestamp(made + began, UTC).isoformat()
         seen = Objects({NAME: job({"startTime": start})}, {NAME: [waits, pod(2, "Pending")]})
-        assert [*unrequested(seen, NAME, made + now)] == found
+        assert [*unrequested_pods(seen, NAME, made + now)] == found
 
 
 class TestEnded:
@@ -248,19 +248,19 @@ class TestEnded:
     def test_kubernetes_gang_task_ends_with_its_job(self, kind: str, reason: str) -> None:
         """The task's own record decides if it has succeeded."""
         found = view(GANG, 3, job(over(kind, reason)))
-        assert (found.state, found.unreported, found.ended) == ("failed", True, moment(ENDED))
+        assert (found.state, found.unreported, found.ended) == ("failed", True, parse_time(ENDED))
 
     def test_kubernetes_index_without_an_end_time_gets_that_of_its_job(self) -> None:
         """The other tasks of a sweep may continue, and pods that succeeded are not listed."""
         known = {"completedIndexes": "0"}
         assert view(SWEEP, 0, job(known)).ended == 0.0
         ended = {**known, **over("Complete", "CompletionsReached")}
-        assert view(SWEEP, 0, job(ended)).ended == moment(ENDED)
+        assert view(SWEEP, 0, job(ended)).ended == parse_time(ENDED)
 
     def test_kubernetes_success_ends_with_its_job_and_not_with_an_evicted_pod(self) -> None:
         evicted = pod(0, "Failed", age=50, **terminated(143, "Error", finishedAt=LONG_AGO))
         found = view(GANG, 3, job(over("SuccessCriteriaMet", "SuccessPolicy")), evicted)
-        assert found.ended == moment(ENDED)
+        assert found.ended == parse_time(ENDED)
 
     def test_kubernetes_gang_first_pod_has_its_grace_if_another_failed(self) -> None:
         found = view(GANG, 3, job(over("FailureTarget", "PodFailurePolicy")), pod(0, "Running"))

@@ -53,13 +53,13 @@ def test_slurm_notification_of_the_end_is_sent_once_by_the_last_job(
     receiver.answers += [500]
     monkeypatch.setenv("SLURM_JOB_ID", "8")
     end(folder, 0)
-    assert not notify.is_last(folder, "0", 0)
+    assert not notify.record_end(folder, "0", 0)
     end(folder, 1, "queued")
-    assert not notify.is_last(folder, "1", 0), "it was requeued"
+    assert not notify.record_end(folder, "1", 0), "it was requeued"
     end(folder, 1, "failed")
-    assert notify.is_last(folder, "1", 0)
-    assert not notify.is_last(folder, "0", 1), "of another submission"
-    assert not notify.is_last(folder.with_name("job-2"), "0", 0)
+    assert notify.record_end(folder, "1", 0)
+    assert not notify.record_end(folder, "0", 1), "of another submission"
+    assert not notify.record_end(folder.with_name("job-2"), "0", 0)
     for _ in range(2):
         runs.notify_end(folder)
     said = receiver.next()

@@ -22,7 +22,7 @@ from programs import executable, finished
 from serving import Handler, serving
 from waiting import until
 
-from fairway_boot.slurm.node_registry import Claim, NodeRegistry, opened
+from fairway_boot.slurm.node_registry import Claim, NodeRegistry, open_registry
 from fairway_boot.slurm.settings import Settings, load
 from fairway_core.slurm import install
 from fairway_simulator.slurm import missing
@@ -267,7 +267,7 @@ class Lab:
 
     def open(self) -> AbstractContextManager[NodeRegistry]:
         """Opens the scheduler's registry of nodes for changes."""
-        return opened(self.settings, "nd")
+        return open_registry(self.settings, "nd")
 
     def claim(self, *names: str) -> None:
         """Assigns these node names to the instances that have no name yet."""

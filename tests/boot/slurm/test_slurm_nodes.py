@@ -25,7 +25,7 @@ from fairway_agent.fanout.launchers import free_port
 from fairway_boot.imds import Event, Machine
 from fairway_boot.slurm import eviction, munge, node
 from fairway_boot.slurm.claim_service import ClaimServer, claim
-from fairway_boot.slurm.node_registry import opened
+from fairway_boot.slurm.node_registry import open_registry
 from fairway_boot.slurm.settings import Settings, metadata_service
 
 Lab = Any
@@ -73,7 +73,7 @@ def tell_host(lab: Lab, name: str) -> None:
 
 def want(settings: Settings, *names: str, seen: tuple[str, ...] = ()) -> None:
     """Requests these nodes, as Slurm does, and notes the instances `seen` without a name."""
-    with opened(settings, "nd") as registry:
+    with open_registry(settings, "nd") as registry:
         registry.want(list(names))
         if seen:
             registry.see(list(seen))
@@ -89,7 +89,7 @@ class TestClaims:
         want(service, "nd-3", "nd-4")
         assert node.ask_for_name(service, ME) == "nd-3"
         assert node.ask_for_name(service, ME) == "nd-3"
-        with opened(service, "nd") as registry:
+        with open_registry(service, "nd") as registry:
             assert registry.claims["nd-3"].instance == "7"
             assert registry.claims["nd-3"].address == "127.0.0.1"
             assert list(registry.wanted) == ["nd-4"]
@@ -125,7 +125,7 @@ class TestClaims:
     ) -> None:
         question = {"scale_set": "nd", "vm": "a", "id": "7", "trouble": "no\x1b[2J\nGPU"}
         assert claim(service, munge.encode(service, question), "10.0.0.9") is None
-        with opened(service, "nd") as registry:
+        with open_registry(service, "nd") as registry:
             assert registry.troubles == {"7": "no?[2J GPU"}
 
     def test_slurm_claim_by_a_user_other_than_root_is_refused(self, service: Settings) -> None:
@@ -244,7 +244,7 @@ class TestClaims:
         want(service, "nd-0", seen=("7",))
         assert lab.run("node") == 1
         assert not (lab.folder / "slurmd-started").exists(), "no job sees it"
-        with opened(service, "nd") as registry:
+        with open_registry(service, "nd") as registry:
             assert (registry.troubles["7"], registry.claims) == (said, {})
         # Another instance on the same host, which seems healthy itself.
         lab.set(check=["true"])
@@ -252,7 +252,7 @@ class TestClaims:
         other = Machine("v_8", "bbbb-8", "/subscriptions/s/virtualMachines/8")
         if said.startswith("hardware"):
             assert node.ask_for_name(settings, other) is None
-            with opened(service, "nd") as registry:
+            with open_registry(service, "nd") as registry:
                 assert registry.troubles["8"].startswith("host DSM01XYZ failed on 20")
                 assert registry.troubles["8"].endswith(": 7 of 8 GPUs;")
             tell_host(lab, "DSM02ABC")
@@ -265,13 +265,13 @@ class TestClaims:
         settings = lab.settings
         want(service, "nd-0", "nd-1")
         assert node.ask_for_name(settings, ME) == "nd-0"
-        with opened(service, "nd") as registry:
+        with open_registry(service, "nd") as registry:
             assert registry.claims["nd-0"].host == "DSM01XYZ"
             registry.fail_host("DSM01XYZ", "fairway: hardware: 7 of 8 GPUs")
         assert node.ask_for_name(settings, ME) == "nd-0", "it is Slurm's to drain"
         other = replace(ME, vm="bbbb-8")
         assert node.ask_for_name(settings, other) is None
-        with opened(service, "nd") as registry:
+        with open_registry(service, "nd") as registry:
             registry.hosts["DSM01XYZ"] = (
                 "fairway: hardware: 7 of 8 GPUs",
                 time.time() - 8 * 86_400,

@@ -14,7 +14,7 @@ import pytest
 from programs import executable, finished
 from waiting import until
 
-from fairway_boot.slurm.node_registry import opened
+from fairway_boot.slurm.node_registry import open_registry
 from fairway_boot.slurm.settings import load
 from fairway_constructs.slurm.configuration import slurm_cluster
 from fairway_core import slurm
@@ -143,7 +143,7 @@ def test_slurm_real_job_without_capacity_keeps_no_node_up_and_runs_later(lab: La
     lab.until(lambda: not lab.scale_set.instances)
     assert lab.job(job) == "PENDING"
     lab.scale_set.plane.compute.room = 5
-    with opened(load(str(lab.settings)), "cloud") as registry:
+    with open_registry(load(str(lab.settings)), "cloud") as registry:
         registry.hold.until = 0
     lab.until(lambda: lab.reconcile() and lab.out_of_use() == {"cloud-2"})
     lab.until(lambda: lab.job(job) == "COMPLETED")

@@ -14,7 +14,7 @@ from fairway_core.review.attributes import (
     attribute_changes,
     masked,
 )
-from fairway_core.secret_values import is_secret_name, tells_secret
+from fairway_core.secret_values import contains_secret, is_secret_name
 
 
 def _changes(before: Any, after: Any, **more: Any) -> list[tuple[str, Any, Any]]:
@@ -275,7 +275,7 @@ SECRET_NAMES, PLAIN_NAMES = [*_SECRET_NAMES.split(), "client secret"], _PLAIN_NA
 
 @pytest.mark.parametrize("text", [*SECRET_TEXTS, *PLAIN_TEXTS])
 def test_secret_in_text_is_masked_and_other_text_is_shown(text: str) -> None:
-    assert tells_secret(text) is (text in SECRET_TEXTS)
+    assert contains_secret(text) is (text in SECRET_TEXTS)
     shown = HIDDEN if text in SECRET_TEXTS else text
     value, safe = ({"settings": [{"line": each}, each]} for each in (text, shown))
     assert masked(value, False) == safe

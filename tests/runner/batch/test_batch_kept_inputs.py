@@ -55,7 +55,7 @@ def run_on(make_run: MakeRun, target: Target) -> Run:
 
 
 def bring_inputs(run: Run, storage: Any) -> None:
-    outputs.bring_inputs(outputs.missing_inputs(run, storage), storage)
+    outputs.upload_inputs(outputs.missing_inputs(run, storage), storage)
 
 
 def planned(run: Run, *staged: Staged) -> None:

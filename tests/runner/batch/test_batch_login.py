@@ -55,7 +55,7 @@ def test_batch_login_goes_through_the_jump_hosts_of_the_target_as_a_user_of_its_
     mine.account.client.create_node_user = lambda _pool, _node, user: users.update(user)
     mine.account.client.delete_node_user = lambda _pool, _node, _user: None
     run: list[str] = []
-    monkeypatch.setattr(engine, "on_terminal", run.extend)
+    monkeypatch.setattr(engine, "run_on_terminal", run.extend)
     mine.shell("tvm-1", ["true"])
     assert "ProxyJump=me@gate.example.com" in run
     assert run[-4:] == [users["name"], "--", "10.0.2.4", "true"]
@@ -69,7 +69,7 @@ def test_batch_login_after_a_lost_answer_uses_and_removes_its_user(
     mine, removed = engine_that(MAPPED), Mock()
     mine.account.client.create_node_user = Mock(side_effect=refused(409, "NodeUserExists"))
     mine.account.client.delete_node_user = removed
-    monkeypatch.setattr(engine, "on_terminal", lambda _: 0)
+    monkeypatch.setattr(engine, "run_on_terminal", lambda _: 0)
     assert mine.shell("tvm-1", ["true"]) == 0
     assert removed.call_count == 1
 

@@ -16,9 +16,9 @@ from fairway_agent.state_files import Over, RunState, TaskState
 from fairway_boot.files import write_json
 from fairway_runner.engines.azure_calls import ServiceError
 from fairway_runner.engines.batch.poller import Poller, limited, write_state
-from fairway_runner.engines.batch.states import add_endings, add_shares, completed
+from fairway_runner.engines.batch.states import add_endings, add_shares, completed_state
 from fairway_runner.engines.batch.submission import State
-from fairway_runner.engines.batch.task_files import TaskFiles, bring_figures
+from fairway_runner.engines.batch.task_files import TaskFiles, copy_figures
 from fairway_runner.runs.figures import figures
 from fairway_runner.runs.store import Run
 
@@ -137,7 +137,7 @@ class TestEndings:
         warned = Ending("r-1", "0", "n1", replace(status, reason="idle"))
         files.node[ENDING] = json.dumps(warned.to_json()).encode()
         assert self.look(run, files, status)[0].reason == "idle"
-        assert completed(TaskState("running", attempt=2), warned).reason is None
+        assert completed_state(TaskState("running", attempt=2), warned).reason is None
 
     def test_batch_state_keeps_the_known_reason_if_the_service_has_none(self, run: Run) -> None:
         """For example of a run cancelled to leave its target, whose log is read later."""
@@ -243,7 +243,7 @@ class TestFigures:
 
     def bring(self, run: Run, files: Any) -> dict[str, list[float]]:
         """Copies new samples and returns the times of each node's samples."""
-        bring_figures(TaskFiles(run, files, files, "job"))
+        copy_figures(TaskFiles(run, files, files, "job"))
         return {node: [each.time for each in samples] for node, samples in figures(run).items()}
 
     def test_batch_figures_append_complete_lines_as_they_arrive(self, run: Run, files: Any) -> None:

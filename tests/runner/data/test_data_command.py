@@ -449,5 +449,5 @@ def test_data_transfer_starts_no_other_file_after_one_has_failed(
     monkeypatch.setattr(data_transfer, "FILES_AT_ONCE", 2)
     monkeypatch.setattr(data_transfer, "ThreadPoolExecutor", Pool)
     with pytest.raises(OSError):  # noqa: PT011
-        data_transfer.at_once(send, range(100))
+        data_transfer.run_parallel(send, range(100))
     assert {*begun} <= {0, 1, 2}

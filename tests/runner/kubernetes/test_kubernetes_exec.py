@@ -244,7 +244,7 @@ def test_kubernetes_exec_refuses_a_pod_name_that_is_an_option(
 ) -> None:
     """The name may come from the record of another user's run."""
     kubectl("exit 0")
-    monkeypatch.setattr(exec_, "on_terminal", lambda _: 0)
+    monkeypatch.setattr(exec_, "run_on_terminal", lambda _: 0)
     with pytest.raises(UserError, match="is not the name of a pod"):
         head().enter(pod, ["true"], forward=forward)
     assert head().enter("train-0-0-1-abcde", ["true"], forward=forward) == 0

@@ -11,14 +11,14 @@ import pytest
 from programs import finished
 from waiting import PATIENCE
 
-from fairway_runner.engines.remote.connection import ended_as_by_ctrl_c
+from fairway_runner.engines.remote.connection import interrupt_on_signals
 
 pytestmark = pytest.mark.integration
 
 ON_TERMINAL = """
 import sys
-from fairway_runner.engines.remote.connection import on_terminal
-sys.exit(on_terminal(sys.argv[1:]))
+from fairway_runner.engines.remote.connection import run_on_terminal
+sys.exit(run_on_terminal(sys.argv[1:]))
 """
 RELAY = """
 import pathlib, sys
@@ -41,7 +41,7 @@ def test_ended_as_by_ctrl_c_keeps_an_ignored_sighup_ignored() -> None:
     """nohup ignores SIGHUP, for example."""
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
-        with ended_as_by_ctrl_c():
+        with interrupt_on_signals():
             signal.raise_signal(signal.SIGHUP)
     finally:
         signal.signal(signal.SIGHUP, before)

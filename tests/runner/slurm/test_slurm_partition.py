@@ -76,11 +76,11 @@ def test_slurm_eviction_signals_jobs_of_fairway_and_requeues_others(
         told.append(" ".join(words))
         return "NodeName=nd-0 State=MIXED"
 
-    monkeypatch.setattr(commands, "tell", tell)
+    monkeypatch.setattr(commands, "run_command", tell)
     monkeypatch.setattr(Metadata, "acknowledge", lambda _, event: told.append(event.id))
     monkeypatch.setattr(eviction, "_SECOND", 0.0)
     settings = Settings(scale_sets={}, name_file=str(name_file))
-    eviction.leave(settings, Metadata(), Event("E1", "Preempt"))
+    eviction.drain_and_approve(settings, Metadata(), Event("E1", "Preempt"))
     assert told[-1] == "E1"
     assert "scancel --batch --signal=USR2 12" in told
     assert "scontrol requeue 13" in told

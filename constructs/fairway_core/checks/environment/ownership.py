@@ -11,7 +11,7 @@ from fairway_core.environment.keys import NOBODYS_KEY
 from fairway_core.fields import PLACEHOLDER
 from fairway_core.findings import Severity, counted
 from fairway_core.naming import OWN_TAGS
-from fairway_core.public_ranges import seen_outside
+from fairway_core.public_ranges import internet_ranges
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -242,7 +242,7 @@ def policy_public_access(environment: Environment) -> Iterator[Fault]:
     if not environment.policies.deny_public_access:
         return
     denied = "which `policies.deny_public_access` denies"
-    if seen_outside(environment.access.allowed):
+    if internet_ranges(environment.access.allowed):
         message = f"services would be open to these public ranges, {denied}"
         hint = "name only private ranges, and reach services through `access.gateway` or a host"
         yield Fault(message, hint, ("access", "allowed"))

@@ -5,11 +5,11 @@ from __future__ import annotations
 from ipaddress import ip_network
 from typing import TYPE_CHECKING, Any
 
-from fairway_core.catalog.terraform_types import FIREWALLS, is_broad_role, open_when
+from fairway_core.catalog.terraform_types import FIREWALLS, is_broad_role, opening_attributes
 from fairway_core.checks.check import Fault, Subject, check
 from fairway_core.checks.resource_change import lower_text
 from fairway_core.findings import Severity
-from fairway_core.json_values import blocks, first, listed
+from fairway_core.json_values import as_list, blocks, first_block
 from fairway_core.review.attributes import HIDDEN, UNKNOWN, masked
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def _changes(changes: Changes) -> Iterator[Occurrence]:
     gone = {id(each) for each in _gone_with_their_homes(changes)}
     for change in changes:
         # Most resources cannot open anything.
-        names = {*open_when(), *_firewalls(change)} & {*change.after, *change.unknown}
+        names = {*opening_attributes(), *_firewalls(change)} & {*change.after, *change.unknown}
         may_open = change.type in _OF_NETWORKS or names
         if change.acts and may_open and id(change) not in gone:
             sides = {side: _looked_at(change, side) for side in ("before", "after")}
@@ -81,7 +81,9 @@ def _looked_at(change: ResourceChange, side: str) -> Mapping[str, Any]:
     if change.type in _OF_NETWORKS:
         return change.shown(side)
     values = change.before if side == "before" else change.after
-    switches = {key: values[key] for key in open_when() if isinstance(values.get(key), bool)}
+    switches = {
+        key: values[key] for key in opening_attributes() if isinstance(values.get(key), bool)
+    }
     names = _firewalls(change)
     firewalls = {key: values[key] for key in names if values.get(key)}
     later = {key: change.unknown.get(key) for key in names if side == "after"}
@@ -206,14 +208,14 @@ def _opened_service(
     is_closed = after.get(_PUBLIC) is False
     opened = {
         attribute: value
-        for attribute, value in open_when().items()
+        for attribute, value in opening_attributes().items()
         if after.get(attribute) == value and before.get(attribute) != value
     }
     # A public service whose firewall admits only ranges is open to those alone. The provider marks
     # ranges that are not given as unknown, all at once.
-    filled = [first(each) for each in walls.values() if each]
+    filled = [first_block(each) for each in walls.values() if each]
     denies = all(each.get("default_action") == "Deny" for each in filled)
-    ranged = _PUBLIC in opened and denies and any(listed(_given(each)) for each in filled)
+    ranged = _PUBLIC in opened and denies and any(as_list(_given(each)) for each in filled)
     for attribute, value in opened.items():
         if not (ranged and attribute == _PUBLIC):
             text = str(value).lower() if isinstance(value, bool) else value
@@ -221,14 +223,14 @@ def _opened_service(
     for block, new in walls.items():
         if new is HIDDEN:
             yield _unseen(address, block)
-        elif UNKNOWN in (new, first(new).get("default_action")):
+        elif UNKNOWN in (new, first_block(new).get("default_action")):
             if not opened and not is_closed:
                 message = f"`{address}`: whom {block} admits is known only after apply"
                 yield Fault(message, _APPLY_FIRST)
         else:
-            old = {} if ranged else first(closed.get(block))
+            old = {} if ranged else first_block(closed.get(block))
             is_said = is_closed or (bool(opened) and not ranged)
-            yield from _admitted(address, block, old, first(new), is_said=is_said)
+            yield from _admitted(address, block, old, first_block(new), is_said=is_said)
 
 
 def _admitted(
@@ -250,7 +252,7 @@ def _walls(attributes: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     for name in FIREWALLS:
         block = attributes.get(name)
         if name == "network_profile" and block not in (HIDDEN, UNKNOWN):
-            yield from ((inner, first(block).get(inner)) for inner in _OF_BATCH)
+            yield from ((inner, first_block(block).get(inner)) for inner in _OF_BATCH)
         else:
             yield name, block
 
@@ -262,8 +264,8 @@ def _given(block: Mapping[str, Any]) -> Any:
 def _ranges(block: Mapping[str, Any]) -> frozenset[str]:
     given = _given(block)
     rules = [
-        first(rule).get("ip_range") if isinstance(rule, dict) else rule
-        for rule in ([given] if given is UNKNOWN else listed(given))
+        first_block(rule).get("ip_range") if isinstance(rule, dict) else rule
+        for rule in ([given] if given is UNKNOWN else as_list(given))
     ]
     return frozenset(_LATER if rule is UNKNOWN else str(rule) for rule in rules)
 
@@ -360,5 +362,5 @@ def _allowed(definition: Mapping[str, Any]) -> frozenset[str]:
         str(action)
         for block in blocks(definition.get("permissions"))
         for key in ("actions", "data_actions")
-        for action in listed(block.get(key))
+        for action in as_list(block.get(key))
     )

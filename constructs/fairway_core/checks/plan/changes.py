@@ -6,12 +6,18 @@ import shlex
 from ipaddress import ip_network
 from typing import TYPE_CHECKING, Any
 
-from fairway_core.catalog.disks import is_kind_of_its_own
+from fairway_core.catalog.disks import is_inconvertible
 from fairway_core.checks.check import Fault, Subject, check
-from fairway_core.checks.losses import LIFE_CYCLE, by_change, by_deletion
-from fairway_core.checks.resource_change import LOCK, deleted, held, lower_text, minor_version
+from fairway_core.checks.losses import LIFE_CYCLE, change_losses, deletion_losses
+from fairway_core.checks.resource_change import (
+    LOCK,
+    deleted,
+    deletions_below_locks,
+    lower_text,
+    minor_version,
+)
 from fairway_core.findings import Severity
-from fairway_core.json_values import first, leaves
+from fairway_core.json_values import first_block, leaves
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -64,10 +70,10 @@ def data_loss(
         replaced = "create" in change.actions
         what = "replaced" if replaced else "deleted"
         why = f": {change.reason}" if change.reason else ""
-        ends = by_deletion(change, gone, replaced=replaced)
+        ends = deletion_losses(change, gone, replaced=replaced)
         ways = [f"would be {what}, {end}{why}" for end in ends]
     if not ways and "forget" not in change.actions and change.actions != ["delete"]:
-        ways = list(by_change(change, created))
+        ways = list(change_losses(change, created))
     if ways:
         yield Fault(
             f"`{change.address}` {'; '.join(ways)}",
@@ -132,7 +138,7 @@ def refused_by_azure(change: ResourceChange, *, users: Collection[str]) -> Itera
             yield Fault(message, f'keep "1.{later}"')
         return
     if change.type == _MACHINE:
-        before, after = (first(side.get("os_disk")) for side in (before, after))
+        before, after = (first_block(side.get("os_disk")) for side in (before, after))
     old, new = before.get("disk_size_gb"), after.get("disk_size_gb")
     if isinstance(old, int | float) and isinstance(new, int | float) and 0 < new < old:
         what = f"the system disk of `{address}`" if change.type == _MACHINE else f"`{address}`"
@@ -140,7 +146,7 @@ def refused_by_azure(change: ResourceChange, *, users: Collection[str]) -> Itera
         new_one = "machine" if change.type == _MACHINE else "file system"
         yield Fault(message, f"keep the size, or make a new {new_one} and copy the data")
     was, kind = str(before.get("storage_account_type")), str(after.get("storage_account_type"))
-    fixed = is_kind_of_its_own(was) or is_kind_of_its_own(kind)
+    fixed = is_inconvertible(was) or is_inconvertible(kind)
     if fixed and was != kind and after.get("storage_account_type"):
         change_ = f"`{address}` would change from {was} to {kind}"
         yield Fault(
@@ -201,7 +207,7 @@ def held_by_lock(changes: Changes) -> Iterator[Fault]:
         azurerm_management_lock.registry-lock:
           {actions: [no-op], before: {scope: /r}, after: {scope: /r}}
     """
-    for each, lock in held(changes):
+    for each, lock in deletions_below_locks(changes):
         message = f"`{each.address}` would be deleted below `{lock.address}`: Azure refuses that"
         hint = (
             "take the lock away for this, and have it put back: "

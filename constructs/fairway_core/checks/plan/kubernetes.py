@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from fairway_core.checks.check import Fault, Subject, check
 from fairway_core.checks.resource_change import NODE_POOL, changed, minor_version
 from fairway_core.findings import Severity
-from fairway_core.json_values import at, first, leaves, listed
-from fairway_core.public_ranges import seen_outside
+from fairway_core.json_values import as_list, first_block, leaves, value_at
+from fairway_core.public_ranges import internet_ranges
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -59,7 +59,7 @@ def api_server_opened(change: ResourceChange) -> Iterator[Fault]:
     old, new = _ranges(before), _ranges(after)
     was_open = bool(before) and not before.get("private_cluster_enabled")
     # The address of a NAT gateway that the same plan creates is known only after apply.
-    unknown = True in leaves(at(change.unknown, _RANGES))
+    unknown = True in leaves(value_at(change.unknown, _RANGES))
     if not new and not unknown and not (was_open and not old):
         yield Fault(
             f"the API server of `{change.address}` would be open to every address",
@@ -75,13 +75,13 @@ def api_server_opened(change: ResourceChange) -> Iterator[Fault]:
 
 
 def _ranges(cluster: Mapping[str, Any]) -> frozenset[str]:
-    found = listed(at(cluster, _RANGES))
+    found = as_list(value_at(cluster, _RANGES))
     return frozenset(str(each) for each in found if each is not None)
 
 
 def _is_outside(range_: str) -> bool:
     try:
-        return bool(seen_outside([IPv4Network(range_, strict=False)]))
+        return bool(internet_ranges([IPv4Network(range_, strict=False)]))
     except ValueError:
         return True
 
@@ -133,7 +133,9 @@ def replaced_system_nodes(change: ResourceChange) -> Iterator[Fault]:
           before: {default_node_pool: [{vm_size: Standard_D4s_v6, node_count: 2}]}
           after: {default_node_pool: [{vm_size: Standard_D4s_v6, node_count: 3}]}
     """
-    old, new = (first(side.get("default_node_pool")) for side in (change.before, change.after))
+    old, new = (
+        first_block(side.get("default_node_pool")) for side in (change.before, change.after)
+    )
     differ = [name for name in _ROTATED if new.get(name) is not None and old.get(name) != new[name]]
     if change.updates and differ:
         yield Fault(
@@ -197,8 +199,10 @@ def loosened_policy(change: ResourceChange) -> Iterator[Fault]:
     policies = _nameless(_policies(new), moved)
     for name, each in _policies(old).items():
         was, now = _nameless(each, moved), policies.get(_nameless(name, moved), {})
-        rules, later = (listed(at(spec, ("validations",))) for spec in (each, now))
-        differ = [str(at(one, ("message",))) for one in rules if _nameless(one, moved) not in later]
+        rules, later = (as_list(value_at(spec, ("validations",))) for spec in (each, now))
+        differ = [
+            str(value_at(one, ("message",))) for one in rules if _nameless(one, moved) not in later
+        ]
         if {**was, "validations": ()} != {**now, "validations": ()}:
             differ.append("what it is about")
         if differ:
@@ -283,9 +287,9 @@ def moved_volume(change: ResourceChange) -> Iterator[Fault]:
             )
         return
     for key, each in old.items():
-        was, now = (first(side.get("spec")) for side in (each, new.get(key, {})))
+        was, now = (first_block(side.get("spec")) for side in (each, new.get(key, {})))
         if _is_volume(each) and now and _source(was) != _source(now):
-            name, claim = each["metadata"]["name"], first(was.get("claimRef"))
+            name, claim = each["metadata"]["name"], first_block(was.get("claimRef"))
             made = f"deployment/fairway-head pvc/{claim.get('name', 'NAME')} pv/{name}"
             yield Fault(
                 f"the volume `{name}` would come from elsewhere under its name, which Kubernetes "
@@ -315,7 +319,7 @@ def _objects(side: Mapping[str, Any]) -> Mapping[str, Any]:
 def _policies(objects: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     """Returns the specs of policies and bindings among the manifests."""
     return {
-        name: first(each.get("spec"))
+        name: first_block(each.get("spec"))
         for name, each in objects.items()
         if each["kind"].startswith("ValidatingAdmissionPolicy")
     }

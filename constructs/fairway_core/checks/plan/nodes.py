@@ -6,7 +6,7 @@ import shlex
 from typing import TYPE_CHECKING, Any
 
 from fairway_core.catalog.sizes import known_size
-from fairway_core.catalog.terraform_types import made_with, server_of
+from fairway_core.catalog.terraform_types import reimage_attributes, server_of
 from fairway_core.checks.check import Fault, Subject, check
 from fairway_core.checks.resource_change import (
     NODE_POOL,
@@ -17,7 +17,7 @@ from fairway_core.checks.resource_change import (
     stopped_for,
 )
 from fairway_core.findings import Severity, counted
-from fairway_core.json_values import as_read, first, listed
+from fairway_core.json_values import as_list, first_block, parse_embedded
 from fairway_core.naming import NAME_TAG, ROLE_TAG
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def mixed_nodes(change: ResourceChange) -> Iterator[Fault]:
     type_, before, after = change.type, change.before, change.after
     differ = [
         key
-        for key in made_with(type_)
+        for key in reimage_attributes(type_)
         if _without_nothing(before.get(key)) != _without_nothing(after.get(key))
     ]
     count, later = _nodes(type_, before), _nodes(type_, after)
@@ -222,7 +222,7 @@ def _nodes(type: str, attributes: Mapping[str, Any]) -> object:  # noqa: A002
 
 def _of_pool(pool: Mapping[str, Any]) -> tuple[int, int] | None:
     """Returns the numbers of dedicated and low-priority nodes of a pool, or None if it scales."""
-    scale = first(pool.get("fixed_scale"))
+    scale = first_block(pool.get("fixed_scale"))
     if not scale:
         return None
     dedicated, low = (
@@ -252,7 +252,7 @@ def _without_nothing(value: Any) -> Any:
     if isinstance(value, list):
         items: Collection[Any] = [_without_nothing(item) for item in value]
         return [item for item in items if item] or None
-    return (as_read(value) if isinstance(value, str) else value) or None
+    return (parse_embedded(value) if isinstance(value, str) else value) or None
 
 
 @check("lost-infiniband", Severity.WARNING, Subject.PLAN, at=changed(*SCALE_SETS, POOL))
@@ -302,7 +302,7 @@ def _broken(after: Mapping[str, Any], before: Mapping[str, Any]) -> Iterator[str
         yield "it does not leave a placement group"
     if turned("inter_node_communication") == ("Enabled", "Disabled"):
         yield "nodes of the pool may no longer talk to each other"
-    was, zones = (len(listed(each)) for each in turned("zones"))
+    was, zones = (len(as_list(each)) for each in turned("zones"))
     if zones > 1 >= was:
         yield "it does not reach another zone"
     reserved, reserves = turned("capacity_reservation_group_id")

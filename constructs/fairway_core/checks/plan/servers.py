@@ -10,7 +10,7 @@ from fairway_core.catalog.terraform_types import server_of
 from fairway_core.checks.check import Fault, Subject, check
 from fairway_core.checks.resource_change import changed, deleted, lower_text, stopped_for
 from fairway_core.findings import Severity
-from fairway_core.json_values import listed
+from fairway_core.json_values import as_list
 from fairway_core.naming import SLURM_TAG
 from fairway_core.slurm.cluster import reads_state
 
@@ -32,7 +32,7 @@ def _changed_servers(changes: Changes, others: Changes) -> Iterator[Occurrence]:
         if server_of(machine) is not None and (found["change"].goes or found["change"].updates):
             own = [each for each in attached if each.get("virtual_machine_id") == machine.get("id")]
             emptied = any(str(each.get("managed_disk_id")) in gone for each in own)
-            interfaces = listed(machine.get("network_interface_ids"))
+            interfaces = as_list(machine.get("network_interface_ids"))
             moved = any(str(each) in gone for each in interfaces)
             yield path, {**found, "emptied": emptied, "moved": moved}
 

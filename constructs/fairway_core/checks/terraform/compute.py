@@ -9,7 +9,7 @@ from fairway_core.catalog.disks import disk_kinds
 from fairway_core.catalog.limits import regions, regions_without_zones
 from fairway_core.catalog.sizes import known_size
 from fairway_core.checks.check import Fault, Subject, check
-from fairway_core.checks.terraform.stack import each, referred
+from fairway_core.checks.terraform.stack import referenced_address, resources_of_type
 from fairway_core.findings import Severity
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ _DISK = "azurerm_managed_disk"
 _ATTACHMENT = "azurerm_virtual_machine_data_disk_attachment"
 
 
-@check("broken-fabric", Severity.ERROR, Subject.TERRAFORM, at=each(_SCALE_SET))
+@check("broken-fabric", Severity.ERROR, Subject.TERRAFORM, at=resources_of_type(_SCALE_SET))
 def broken_fabric(arguments: Mapping[str, Any]) -> Iterator[Fault]:
     """A scale set of a size with InfiniBand whose nodes could not reach each other over it.
 
@@ -63,7 +63,12 @@ def broken_fabric(arguments: Mapping[str, Any]) -> Iterator[Fault]:
         )
 
 
-@check("local-accounts", Severity.ERROR, Subject.TERRAFORM, at=each("azurerm_kubernetes_cluster"))
+@check(
+    "local-accounts",
+    Severity.ERROR,
+    Subject.TERRAFORM,
+    at=resources_of_type("azurerm_kubernetes_cluster"),
+)
 def local_accounts(arguments: Mapping[str, Any]) -> Iterator[Fault]:
     """A Kubernetes cluster with local accounts: their certificates lie in Terraform's state.
 
@@ -83,7 +88,9 @@ def local_accounts(arguments: Mapping[str, Any]) -> Iterator[Fault]:
         )
 
 
-@check("batch-mpi-pool", Severity.ERROR, Subject.TERRAFORM, at=each("azurerm_batch_pool"))
+@check(
+    "batch-mpi-pool", Severity.ERROR, Subject.TERRAFORM, at=resources_of_type("azurerm_batch_pool")
+)
 def batch_mpi_pool(arguments: Mapping[str, Any]) -> Iterator[Fault]:
     """A Batch pool on which a multi-instance task would stay active for ever.
 
@@ -137,7 +144,9 @@ def disk_in_other_zone(resources: Resources) -> Iterator[Fault]:
         for name, arguments in resources.get(type_, {}).items()
     }
     for name, link in resources.get(_ATTACHMENT, {}).items():
-        ends = [referred(link.get(key)) for key in ("managed_disk_id", "virtual_machine_id")]
+        ends = [
+            referenced_address(link.get(key)) for key in ("managed_disk_id", "virtual_machine_id")
+        ]
         # Resources of other stacks are unknown here.
         known = [zones[end] or "none" for end in ends if end in zones]
         if len(set(known)) > 1:

@@ -8,9 +8,9 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
-from fairway_core.catalog.terraform_types import FIREWALLS, holds_data, stands_inside_another
+from fairway_core.catalog.terraform_types import FIREWALLS, holds_data, is_nested
 from fairway_core.checks.check import Fault, Subject, check
-from fairway_core.checks.terraform.stack import every, referred
+from fairway_core.checks.terraform.stack import every, referenced_address
 from fairway_core.findings import Severity
 from fairway_core.json_values import blocks
 from fairway_core.secret_values import secret_reference, secrets_in
@@ -39,7 +39,7 @@ def unprotected_data(resources: Resources, asked: Asked) -> Iterator[Fault]:
           {name: lock, scope: "${azurerm_managed_disk.data-disk-0.id}"}
     """
     locks = resources.get("azurerm_management_lock", {}).values()
-    locked = {referred(lock.get("scope")) for lock in locks}
+    locked = {referenced_address(lock.get("scope")) for lock in locks}
     for path, facts in every(resources) if asked.protect else ():
         type_, address = facts["type"], ".".join(map(str, path))
         if not holds_data(type_):
@@ -47,7 +47,7 @@ def unprotected_data(resources: Resources, asked: Asked) -> Iterator[Fault]:
         if not facts["arguments"].get("lifecycle", {}).get("prevent_destroy"):
             message = "Terraform could destroy what this holds"
             yield Fault(message, "lifecycle: prevent_destroy", path)
-        if not stands_inside_another(type_) and address not in locked:
+        if not is_nested(type_) and address not in locked:
             message = "Azure could delete what this holds"
             yield Fault(message, "add a management lock CanNotDelete", path)
 
@@ -75,7 +75,7 @@ def _vaults_of_batch(resources: Resources) -> set[str]:
     """Returns the vaults in which a Batch account keeps secrets and that admit Azure's services."""
     accounts = resources.get("azurerm_batch_account", {}).values()
     named = {
-        referred(reference.get("id"))
+        referenced_address(reference.get("id"))
         for account in accounts
         for reference in blocks(account.get("key_vault_reference"))
     }
@@ -106,7 +106,7 @@ def public_service(resources: Resources, asked: Asked) -> Iterator[Fault]:
     """
     endpoints = resources.get("azurerm_private_endpoint", {}).values()
     served = {
-        referred(connection.get("private_connection_resource_id"))
+        referenced_address(connection.get("private_connection_resource_id"))
         for endpoint in endpoints
         for connection in blocks(endpoint.get("private_service_connection"))
     }

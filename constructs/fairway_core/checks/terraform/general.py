@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from fairway_core.catalog.terraform_types import takes_tags
 from fairway_core.checks.check import Fault, Subject, check
-from fairway_core.checks.terraform.stack import Resources, each, every
+from fairway_core.checks.terraform.stack import Resources, every, resources_of_type
 from fairway_core.documents import FieldError
 from fairway_core.findings import Severity
 from fairway_core.naming import OWN_TAGS, name_rule
@@ -60,13 +60,13 @@ def azure_tags(type: str, arguments: Mapping[str, Any]) -> Iterator[Fault]:  # n
         azurerm_private_dns_zone.blob:
           {name: example.com, tags: {environment: demo, managed-by: fairway, cost-centre: "7"}}
     """
-    from fairway_core.environment.tags import as_azure_takes_them, check_number
+    from fairway_core.environment.tags import check_number, require_valid_tags
 
     tags = arguments.get("tags")
     if not isinstance(tags, Mapping) or not takes_tags(type):
         return
     try:
-        as_azure_takes_them({str(name): str(value) for name, value in tags.items()})
+        require_valid_tags({str(name): str(value) for name, value in tags.items()})
         check_number(tags, of_zone=type == "azurerm_private_dns_zone")
     except FieldError as error:
         yield Fault(str(error), error.hint, error.path)
@@ -164,7 +164,9 @@ def _place(type_: str, arguments: Mapping[str, Any]) -> Hashable:
     )
 
 
-@check("broad-role", Severity.ERROR, Subject.TERRAFORM, at=each("azurerm_role_assignment"))
+@check(
+    "broad-role", Severity.ERROR, Subject.TERRAFORM, at=resources_of_type("azurerm_role_assignment")
+)
 def broad_role(arguments: Mapping[str, Any]) -> Iterator[Fault]:
     """A role over everything, or one that does not say what it is for.
 
@@ -201,7 +203,7 @@ def grant_taken(resources: Resources, stack: str, taken: dict[Hashable, str]) ->
         azurerm_role_assignment.people:
           {role_definition_name: Reader, scope: /a, principal_id: "2", description: People read}
     """
-    for occurrence, given in each("azurerm_role_assignment")(resources):
+    for occurrence, given in resources_of_type("azurerm_role_assignment")(resources):
         said = [str(given["arguments"].get(argument, "")).lower() for argument in _OF_GRANT]
         where = stack if "${" in "".join(said) else ""
         address = ".".join(filter(None, (stack, *map(str, occurrence))))

@@ -6,7 +6,7 @@ from ipaddress import IPv4Network
 from typing import TYPE_CHECKING, Any
 
 from fairway_core.checks.check import Fault, Subject, check
-from fairway_core.checks.terraform.stack import Resources, each, referred
+from fairway_core.checks.terraform.stack import Resources, referenced_address, resources_of_type
 from fairway_core.findings import Severity
 from fairway_core.json_values import blocks
 
@@ -26,7 +26,7 @@ def _rules(resources: Resources, asked: Asked) -> Iterator[Occurrence]:
             path = ("azurerm_network_security_group", name, "security_rule", index)
             yield path, {"rule": rule, "allowed": asked.allowed, "bastion": name in for_bastion}
     for name, rule in resources.get("azurerm_network_security_rule", {}).items():
-        address = referred(rule.get("network_security_group_name")) or ""
+        address = referenced_address(rule.get("network_security_group_name")) or ""
         bastion = address.rpartition(".")[2] in for_bastion
         facts = {"rule": rule, "allowed": asked.allowed, "bastion": bastion}
         yield ("azurerm_network_security_rule", name), facts
@@ -41,9 +41,9 @@ def _bastion_groups(resources: Resources) -> set[str]:
     }
     associations = resources.get("azurerm_subnet_network_security_group_association", {})
     groups = [
-        referred(link.get("network_security_group_id"))
+        referenced_address(link.get("network_security_group_id"))
         for link in associations.values()
-        if referred(link.get("subnet_id")) in subnets
+        if referenced_address(link.get("subnet_id")) in subnets
     ]
     return {group.rpartition(".")[2] for group in groups if group}
 
@@ -98,7 +98,7 @@ def _users_of_addresses(resources: Resources) -> dict[str, set[str]]:
         for arguments in named.values():
             configurations = blocks(arguments.get("ip_configuration"))
             for holder in (arguments, *configurations):
-                if address := referred(holder.get("public_ip_address_id")):
+                if address := referenced_address(holder.get("public_ip_address_id")):
                     users.setdefault(address, set()).add(type_)
     return users
 
@@ -137,7 +137,7 @@ def public_address(resources: Resources, asked: Asked) -> Iterator[Fault]:
     "public-interface",
     Severity.ERROR,
     Subject.TERRAFORM,
-    at=each("azurerm_linux_virtual_machine_scale_set"),
+    at=resources_of_type("azurerm_linux_virtual_machine_scale_set"),
 )
 def public_interface(arguments: Mapping[str, Any]) -> Iterator[Fault]:
     """A scale set whose nodes have public addresses.
@@ -163,7 +163,7 @@ def public_interface(arguments: Mapping[str, Any]) -> Iterator[Fault]:
                 )
 
 
-@check("public-pool", Severity.ERROR, Subject.TERRAFORM, at=each("azurerm_batch_pool"))
+@check("public-pool", Severity.ERROR, Subject.TERRAFORM, at=resources_of_type("azurerm_batch_pool"))
 def public_pool(arguments: Mapping[str, Any]) -> Iterator[Fault]:
     """A Batch pool whose nodes have public addresses.
 

@@ -32,7 +32,7 @@ def _is_null(value: Any) -> bool:
     return value is None or value == "${null}"
 
 
-def each(type: str) -> Callable[[Resources], Iterator[Occurrence]]:  # noqa: A002
+def resources_of_type(type: str) -> Callable[[Resources], Iterator[Occurrence]]:  # noqa: A002
     """Returns a function that yields each resource of that type: `arguments`."""
 
     def occurrences(resources: Resources) -> Iterator[Occurrence]:
@@ -49,10 +49,10 @@ def every(resources: Resources) -> Iterator[Occurrence]:
             yield (type_, name), {"type": type_, "arguments": arguments}
 
 
-def referred(expression: Any) -> str | None:
+def referenced_address(expression: Any) -> str | None:
     """Returns the address that an expression reads, or None.
 
-    >>> referred("${azurerm_public_ip.nat-address.id}")
+    >>> referenced_address("${azurerm_public_ip.nat-address.id}")
     'azurerm_public_ip.nat-address'
     """
     match = _ADDRESS.search(expression) if isinstance(expression, str) else None

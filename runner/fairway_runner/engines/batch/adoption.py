@@ -21,14 +21,14 @@ from fairway_agent.records import Unfit
 from fairway_agent.spec import RECORD, RunPlan
 from fairway_agent.state_files import RunState, TaskState
 from fairway_core.findings import Finding, Severity, UserError
-from fairway_runner.engines.azure_calls import missing_is_fine
+from fairway_runner.engines.azure_calls import ignore_missing
 from fairway_runner.engines.azure_storage import OUTPUTS, Storage
 from fairway_runner.engines.batch import client, states
 from fairway_runner.engines.batch.client import CONCURRENCY, Account, Facts
 from fairway_runner.engines.batch.states import CancelledTasks
 from fairway_runner.engines.batch.submission import State, find_own_job, is_job_of, metadata_of
 from fairway_runner.engines.batch.task_files import reopen_logs
-from fairway_runner.engines.remote.mirror import adopted
+from fairway_runner.engines.remote.mirror import adopted_record
 from fairway_runner.runs.folder import RunFolder, RunFolders
 from fairway_runner.runs.records import is_run_id, read_plan
 
@@ -182,12 +182,12 @@ def _adopt(
     run: str, jobs: Sequence[Facts], store: RunFolders, account: Account, storage: Storage
 ) -> None:
     submitted, archive = _submitted(run, jobs[0]), None
-    with missing_is_fine():
+    with ignore_missing():
         archive = storage.read(OUTPUTS, client.record_blob(submitted))
     if archive is None:
         return  # it was cleaned, or is just being submitted
     files = _unpacked(archive)
-    record, _ = adopted(submitted, files)
+    record, _ = adopted_record(submitted, files)
     if record.engine != account.target.engine:
         raise Unfit(f"its engine is {record.engine}")
     # This machine may reach the account another way than the one that submitted the run.

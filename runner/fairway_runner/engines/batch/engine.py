@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from fairway_agent import state_files
 from fairway_agent.state_files import RunState
 from fairway_core.findings import Finding, UserError
-from fairway_runner.engines.azure_calls import ServiceError, missing_is_fine
+from fairway_runner.engines.azure_calls import ServiceError, ignore_missing
 from fairway_runner.engines.azure_storage import Storage
 from fairway_runner.engines.batch import adoption, client, outputs, pools, states
 from fairway_runner.engines.batch.client import Account
@@ -31,18 +31,18 @@ from fairway_runner.engines.batch.submission import (
     job_id_of,
     metadata_of,
 )
-from fairway_runner.engines.batch.task_files import TaskFiles, bring_figures, reopen_logs
+from fairway_runner.engines.batch.task_files import TaskFiles, copy_figures, reopen_logs
 from fairway_runner.engines.engine import (
     Engine,
     Node,
     Progress,
     Secrets,
-    inside_words,
+    inside_command,
     new_key,
     no_progress,
 )
 from fairway_runner.engines.remote import bastion
-from fairway_runner.engines.remote.connection import ended_as_by_ctrl_c, on_terminal
+from fairway_runner.engines.remote.connection import interrupt_on_signals, run_on_terminal
 from fairway_runner.engines.remote.submission_state import queue_tasks_again
 from fairway_runner.runs.records import FINAL_STATES, read_plan, read_retry
 
@@ -84,7 +84,7 @@ def _user(account: Account, node: str, name: str, public: str) -> Iterator[None]
 
     def delete() -> None:
         what = f"the end of a user on {node}"
-        with missing_is_fine():
+        with ignore_missing():
             account.calls.call(what, lambda: client.delete_node_user(pool, node, name))
 
     with ExitStack() as ends:
@@ -186,7 +186,7 @@ class BatchEngine(Engine):
         for run in runs if samples else ():
             state = State.read(run)
             if state is not None and state.complete:
-                bring_figures(TaskFiles(run, self.account, self.storage, state.job))
+                copy_figures(TaskFiles(run, self.account, self.storage, state.job))
 
     def collect(
         self, run: RunFolder, tasks: Sequence[int], arrived: Progress = no_progress
@@ -226,7 +226,7 @@ class BatchEngine(Engine):
         for name in sorted(jobs | {state.job}):
             job = self.account.find_job(name)
             if job is not None and is_job_of(job, run):
-                with missing_is_fine("JobBeingDeleted"):
+                with ignore_missing("JobBeingDeleted"):
                     self.account.order("the removal of a job", "DELETE", f"/jobs/{name}")
             elif job is not None:
                 is_taken = is_taken or metadata_of(job).get(client.RUN) == run.id
@@ -291,7 +291,7 @@ class BatchEngine(Engine):
         host, way = self._way_to(name)
         user = f"fairway-{os.urandom(4).hex()}"
         private, public = new_key(user)
-        with ended_as_by_ctrl_c(), tempfile.TemporaryDirectory(prefix="fairway-login-") as folder:
+        with interrupt_on_signals(), tempfile.TemporaryDirectory(prefix="fairway-login-") as folder:
             key = Path(folder, "key")
             key.touch(mode=0o600)
             key.write_bytes(private)
@@ -314,7 +314,7 @@ class BatchEngine(Engine):
                 words.append("-t")
             words += ["--", host, *([shlex.join(command)] if command else [])]
             with _user(self.account, name, user, public):
-                return on_terminal(words)
+                return run_on_terminal(words)
 
     def _any_node(self) -> str:
         states = {str(node["id"]): str(node["state"]).lower() for node in self.account.nodes()}
@@ -369,7 +369,7 @@ class BatchEngine(Engine):
             hosts += [str(each.get("nodeId") or "") for each in infos]
         if node >= len(hosts) or not hosts[node]:
             raise self.no_node_yet(run, task)
-        return self.shell(hosts[node], inside_words(run.id, run.task_name(task), command))
+        return self.shell(hosts[node], inside_command(run.id, run.task_name(task), command))
 
     def doctor(self) -> list[Finding]:
         with self.account.calls.soon(), self.storage.calls.soon():

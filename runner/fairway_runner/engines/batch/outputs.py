@@ -159,7 +159,7 @@ def missing_inputs(run: RunFolder, storage: Storage) -> dict[str, Path]:
     return missing
 
 
-def bring_inputs(missing: Mapping[str, Path], storage: Storage) -> None:
+def upload_inputs(missing: Mapping[str, Path], storage: Storage) -> None:
     """Uploads these files of inputs."""
     with ThreadPoolExecutor(CONCURRENCY) as pool:
         list(pool.map(storage.upload, repeat(CODE), missing.keys(), missing.values()))

@@ -239,7 +239,7 @@ class RequestBuilder:
             for pattern, path in (_output_pattern(name, each) for each in output.patterns):
                 files += [
                     self._kept(each, f"{folder}outputs/{path}", condition)
-                    for each in with_hidden(pattern)
+                    for each in pattern_with_hidden(pattern)
                 ]
         return files
 
@@ -268,11 +268,11 @@ def is_ending(kept: Mapping[str, Any]) -> bool:
     return bool(kept["filePattern"] == _SAID)
 
 
-def with_hidden(pattern: str) -> list[str]:
+def pattern_with_hidden(pattern: str) -> list[str]:
     """Returns a pattern, and if it means everything in a folder, those for names that begin with a
     dot: Batch leaves them out unless they are named (see OutputFile.file_pattern of azure-batch).
 
-    >>> with_hidden("a/*.txt"), with_hidden("a/**/*")
+    >>> pattern_with_hidden("a/*.txt"), pattern_with_hidden("a/**/*")
     (['a/*.txt'], ['a/**/*', 'a/**/.*', 'a/**/.*/**/*', 'a/**/.*/**/.*'])
     """
     if not pattern.endswith("**/*"):

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairway_core.findings import UserError
-from fairway_runner.engines.azure_calls import ServiceError, missing_is_fine
+from fairway_runner.engines.azure_calls import ServiceError, ignore_missing
 from fairway_runner.engines.batch import client, outputs
-from fairway_runner.engines.batch.request_builder import is_ending, with_hidden
+from fairway_runner.engines.batch.request_builder import is_ending, pattern_with_hidden
 from fairway_runner.engines.batch.submission import State, Submission, metadata_of
 from fairway_runner.engines.schedules import Recurrence, Schedule
 from fairway_runner.runs.folder import RunFolders
@@ -78,7 +78,7 @@ class BatchSchedules:
                 "destination": {"container": destination},
                 "uploadOptions": {"uploadCondition": "taskcompletion"},
             }
-            for pattern in with_hidden("kept/**/*")
+            for pattern in pattern_with_hidden("kept/**/*")
         ]
         manager["outputFiles"] += [each for each in task["outputFiles"] if is_ending(each)]
         specification["jobManagerTask"] = {**manager, "killJobOnCompletion": True}
@@ -150,7 +150,7 @@ class BatchSchedules:
             raise UserError.of("unknown-schedule", message, hint)
         path = f"/jobschedules/{name}"
         if action == "delete":
-            with missing_is_fine():
+            with ignore_missing():
                 self.account.order("to delete it", "DELETE", path)
             outputs.delete_stored(name, self.storage)
         else:

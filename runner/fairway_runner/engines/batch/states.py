@@ -19,7 +19,7 @@ from fairway_agent.resources import SHARE_FILE, Lent, ranges
 from fairway_agent.spec import WARN
 from fairway_agent.state_files import IO_ERROR, TIMED_OUT, Over, TaskState, end_state
 from fairway_boot.files import read_json
-from fairway_runner.engines.azure_calls import ServiceError, missing_is_fine
+from fairway_runner.engines.azure_calls import ServiceError, ignore_missing
 from fairway_runner.engines.azure_storage import OUTPUTS, Storage
 from fairway_runner.engines.batch import client
 from fairway_runner.engines.batch.client import CONCURRENCY, Account, Facts
@@ -239,7 +239,7 @@ def add_endings(files: TaskFiles, submission: int, found: dict[int, TaskState]) 
     for number, ending in _read(files, f"wd/logs/{FILE}", new, Ending.from_json, folder).items():
         if (ending.job, ending.task) != (files.job_id, run.task_name(number)):
             continue
-        if (status := completed(found[number], ending)) is found[number]:
+        if (status := completed_state(found[number], ending)) is found[number]:
             continue
         found[number] = status
         if ending.limit is not None and status.is_final:
@@ -250,7 +250,7 @@ def add_endings(files: TaskFiles, submission: int, found: dict[int, TaskState]) 
     return over
 
 
-def completed(status: TaskState, ending: Ending) -> TaskState:
+def completed_state(status: TaskState, ending: Ending) -> TaskState:
     """Returns Batch's state completed by the task's own report, unless their exit codes differ."""
     own = ending.state
     if own.state == status.state == "running" and own.attempt == status.attempt:
@@ -326,7 +326,7 @@ def end_task(account: Account, job_id: str, task: str, grace: float) -> None:
     its grace is terminated. One that has ended stays as it is."""
     end, begun = time.monotonic() + grace + _MARGIN, None
     path = f"/jobs/{job_id}/tasks/{task}"
-    with missing_is_fine("TaskCompleted"):
+    with ignore_missing("TaskCompleted"):
         limits = {**(account.task(job_id, task).get("constraints") or {}), "maxTaskRetryCount": 0}
         kept = {name: value for name, value in limits.items() if value is not None}
         account.order("no more attempts", "PUT", path, constraints=kept)

@@ -147,7 +147,7 @@ class Submission:
         """Uploads the files for nodes, unless they exist, and these inputs. The run's id must be
         its own: another run of the same id has its files at the same names."""
         blobs, storage = payload.requests.blobs, self.storage
-        outputs.bring_inputs(inputs, storage)
+        outputs.upload_inputs(inputs, storage)
 
         def send(name: str, data: Callable[[], bytes]) -> None:
             if not storage.exists(CODE, name):

@@ -20,13 +20,13 @@ from typing import TYPE_CHECKING
 
 from fairway_agent.records import Fields, JsonRecord, Unfit
 from fairway_agent.spec import FIGURES
-from fairway_boot.files import alone, write_json
+from fairway_boot.files import hold_lock, write_json
 from fairway_runner.engines.azure_calls import ServiceError
 from fairway_runner.engines.azure_storage import OUTPUTS, Storage
 from fairway_runner.engines.batch import client
 from fairway_runner.engines.batch.client import CONCURRENCY, Account
 from fairway_runner.runs.figures import is_node_name
-from fairway_runner.runs.records import known_as, read_specs
+from fairway_runner.runs.records import read_if_there, read_specs
 
 if TYPE_CHECKING:
     from fairway_agent.state_files import TaskState
@@ -109,7 +109,7 @@ class _LogCopies(JsonRecord, called="the copies of logs"):
     @classmethod
     def read(cls, run: RunFolder) -> _LogCopies:
         """Reads `logs.json` in the run's folder."""
-        return known_as(run.folder / "logs.json", cls.from_json) or cls()
+        return read_if_there(run.folder / "logs.json", cls.from_json) or cls()
 
     def write(self, run: RunFolder) -> None:
         """Replaces the file atomically."""
@@ -123,7 +123,7 @@ def logs_are_complete(run: RunFolder) -> bool:
 
 def reopen_logs(run: RunFolder) -> None:
     """Marks the logs as incomplete, because the run is retried."""
-    with alone(run.folder / "logs.lock"):
+    with hold_lock(run.folder / "logs.lock"):
         copies = _LogCopies.read(run)
         if copies.complete:
             replace(copies, complete=False).write(run)
@@ -133,7 +133,7 @@ def follow_logs(files: TaskFiles, statuses: Mapping[int, TaskState]) -> dict[int
     """Appends new output of each task that has begun, from its last attempt with any; returns how
     far it is copied by task."""
     run = files.run
-    with alone(run.folder / "logs.lock"):
+    with hold_lock(run.folder / "logs.lock"):
         copies = _LogCopies.read(run)
         copies.complete = False
         begun = {
@@ -289,11 +289,11 @@ class _SamplesCopy(JsonRecord, called="the copy of samples"):
     last: dict[str, float] = field(default_factory=dict)
 
 
-def bring_figures(files: TaskFiles) -> None:
+def copy_figures(files: TaskFiles) -> None:
     """Appends new samples to the file of each node; `figures.json` records how much was copied."""
     run = files.run
-    with alone(run.folder / "figures.lock"):
-        copies = known_as(run.folder / "figures.json", _samples_copies) or {}
+    with hold_lock(run.folder / "figures.lock"):
+        copies = read_if_there(run.folder / "figures.json", _samples_copies) or {}
         running, ended = [], []
         for task in range(run.record.tasks):
             status = run.task_status(task)

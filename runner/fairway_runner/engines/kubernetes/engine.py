@@ -19,7 +19,7 @@ from fairway_core.kubernetes import documents, head
 from fairway_core.kubernetes.flux import NAMESPACE as FLUX
 from fairway_core.kubernetes.pools import of_node, topology_of
 from fairway_core.target import KubernetesAccess
-from fairway_runner.engines.engine import inside_words, new_key
+from fairway_runner.engines.engine import inside_command, new_key
 from fairway_runner.engines.kubernetes.exec import Exec
 from fairway_runner.engines.remote.engine import ScheduledEngine
 from fairway_runner.engines.remote.remote_host import RemoteHost
@@ -146,7 +146,7 @@ class KubernetesEngine(ScheduledEngine[KubernetesAccess]):
         if node:
             same = [each for each in found if each.part == mine.part]
             pod = next((each.name for each in same if each.index == node), pod)
-        return self.connection.enter(pod, inside_words(run.id, run.task_name(task), command))
+        return self.connection.enter(pod, inside_command(run.id, run.task_name(task), command))
 
     def health_request(self) -> dict[str, Any]:
         """Returns the questions with claims, queue and rights."""

@@ -31,8 +31,8 @@ from fairway_runner.engines.remote.connection import (
     Connection,
     Ended,
     last_line,
-    on_terminal,
-    silent,
+    no_answer,
+    run_on_terminal,
 )
 
 if TYPE_CHECKING:
@@ -186,10 +186,10 @@ class Exec(Connection):
         if forward:
             here, _, there = forward.partition(":")
             port = there.rpartition(":")[2]
-            return on_terminal(self.kubectl("port-forward", pod, f"{here}:{port}"))
+            return run_on_terminal(self.kubectl("port-forward", pod, f"{here}:{port}"))
         terminal = "-it" if os.isatty(0) and os.isatty(1) else "-i"
         shell = ["sh", "-c", "exec bash -l 2>/dev/null || exec sh"]
-        return on_terminal(self.kubectl("exec", terminal, pod, "--", *(words or shell)))
+        return run_on_terminal(self.kubectl("exec", terminal, pod, "--", *(words or shell)))
 
     def ask(self, *words: str, deadline: float, data: bytes = b"") -> Ended:
         """Runs kubectl for `deadline` seconds at most. Raises UserError without access."""
@@ -280,7 +280,7 @@ class _Call:
                     selector.register(stream, selectors.EVENT_READ)
                 while selector.get_map():
                     if (left := end - time.monotonic()) <= 0:
-                        raise silent(name, timeout)
+                        raise no_answer(name, timeout)
                     for key, _ in selector.select(min(left, _LOOK)):
                         last, span = time.monotonic(), _SILENCE
                         data = os.read(key.fd, _PIECE)

@@ -161,7 +161,7 @@ class Here(Connection):
         if forward:
             message = f"{self.name} needs no tunnel"
             raise UserError.of("not-supported", message, f"connect to {forward.partition(':')[2]}")
-        return on_terminal(list(words) or [os.environ.get("SHELL", "bash")])
+        return run_on_terminal(list(words) or [os.environ.get("SHELL", "bash")])
 
 
 def run_program(words: Sequence[str], command: Command, name: str) -> Ended:
@@ -178,14 +178,14 @@ def run_program(words: Sequence[str], command: Command, name: str) -> Ended:
                 check=False,
             )
     except subprocess.TimeoutExpired:
-        raise silent(name, command.timeout) from None
+        raise no_answer(name, command.timeout) from None
     except FileNotFoundError:
         message = f"`{words[0]}` is not on this machine's PATH"
         raise UserError.of("missing-tool", message, f"install {words[0]}", exit_code=4) from None
     return Ended(done.returncode, done.stdout or b"", done.stderr.decode(errors="replace"))
 
 
-def silent(name: str, timeout: float) -> UserError:
+def no_answer(name: str, timeout: float) -> UserError:
     """Returns the error for a host that was reached, and has not ended a command in that time."""
     message = f"{name} did not answer within {timeout:g} s"
     hint = "does a file system hang there? try by hand: ls the shared folder"
@@ -217,7 +217,7 @@ def die_with_parent(words: Sequence[str]) -> list[str]:
 
 
 @contextmanager
-def ended_as_by_ctrl_c() -> Iterator[None]:
+def interrupt_on_signals() -> Iterator[None]:
     """Treats signals that would end this process in the block, as from a closed terminal, like
     Ctrl-C; ignored ones stay so, as nohup wants it."""
     before = {each: signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGHUP)}
@@ -231,9 +231,9 @@ def ended_as_by_ctrl_c() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def on_terminal(words: Sequence[str]) -> int:
+def run_on_terminal(words: Sequence[str]) -> int:
     """Runs a program on this terminal, which ends with this process; returns its exit code."""
-    with ended_as_by_ctrl_c():
+    with interrupt_on_signals():
         process = subprocess.Popen(die_with_parent(words))
         try:
             code = process.wait()

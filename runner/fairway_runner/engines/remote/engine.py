@@ -32,7 +32,7 @@ from fairway_runner.engines.engine import (
     Node,
     Progress,
     Secrets,
-    inside_words,
+    inside_command,
     no_progress,
     unready,
 )
@@ -228,7 +228,7 @@ class RemoteEngine(Engine, Generic[A]):
         names = (run.task_status(task).node or "").split(",")
         if node >= len(names) or not names[node]:
             raise self.no_node_yet(run, task)
-        return self.shell(names[node], inside_words(run.id, run.task_name(task), command))
+        return self.shell(names[node], inside_command(run.id, run.task_name(task), command))
 
     def ask(
         self, called: str, request: JsonRecord, kind: type[R], *, timeout: float = COMMAND_TIMEOUT

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from fairway_agent import state_files
 from fairway_agent.quick import dataclass
-from fairway_agent.records import HINT, Fields, Unfit, shown
+from fairway_agent.records import HINT, Fields, Unfit, excerpt
 from fairway_agent.shared.reports import (
     MOST,
     InputsReport,
@@ -55,17 +55,17 @@ if TYPE_CHECKING:
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
-def adopted(run_id: str, files: Any) -> tuple[RunRecord, dict[str, str]]:
+def adopted_record(run_id: str, files: Any) -> tuple[RunRecord, dict[str, str]]:
     """Returns the record of a run at a cluster, and its other files by name. Raises Unfit for
     anything that no submission writes."""
     if not is_run_id(run_id):
         raise Unfit("its name is not one that runs have")
     for name, text in Fields(files, "what it has").facts.items():
         if name not in RECORD or not isinstance(text, str):
-            raise Unfit(f"runs have no file `{shown(name)}`")
+            raise Unfit(f"runs have no file `{excerpt(name)}`")
     record = RunRecord.from_json(_json(files, "run.json"))
     if record.id != run_id:
-        raise Unfit(f"it is a copy of {shown(record.id)}")
+        raise Unfit(f"it is a copy of {excerpt(record.id)}")
     _json(files, "job.json")
     RunPlan.from_json(_json(files, "plan.json"))
     if not _DIGEST.fullmatch(str(_json(files, "provenance.json").get("code"))):
@@ -117,7 +117,7 @@ def add_pieces(run: RunFolder, report: RunReport) -> None:
     samples = run.folder / FIGURES
     files += [(samples / f"{node}.jsonl", piece) for node, piece in report.samples.items()]
     for file, piece in files:
-        data = unpacked(piece.data, run)
+        data = unpack_piece(piece.data, run)
         file.parent.mkdir(parents=True, exist_ok=True)
         with file.open("ab") as opened:
             known = opened.tell() - piece.offset
@@ -125,7 +125,7 @@ def add_pieces(run: RunFolder, report: RunReport) -> None:
                 opened.write(data[known:])
 
 
-def unpacked(data: str, run: RunFolder) -> bytes:
+def unpack_piece(data: str, run: RunFolder) -> bytes:
     """Returns the bytes of a run's piece, without those beyond what a host may send at once."""
     try:
         return zlib.decompressobj().decompress(base64.b64decode(data), MOST)
@@ -277,7 +277,7 @@ class Mirror:
         findings = []
         for run_id, files in answer.runs.items():
             try:
-                record, kept = adopted(run_id, files)
+                record, kept = adopted_record(run_id, files)
                 if record.engine != target.engine:
                     raise Unfit(f"its engine is {record.engine}")
             except Unfit as error:
@@ -306,7 +306,7 @@ class Mirror:
                 if (report := answer.runs.get(run_id)) is not None:
                     for name in (*report.tasks, *report.logs):
                         if name != "setup" and run.index_of(name) is None:
-                            raise Unfit(f"{run.id} has no task `{shown(name)}`")
+                            raise Unfit(f"{run.id} has no task `{excerpt(name)}`")
                     if not all(map(is_node_name, report.samples)):
                         raise Unfit("a node has an invalid name")
         except Unfit as error:

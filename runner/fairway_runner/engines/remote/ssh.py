@@ -36,8 +36,8 @@ from fairway_runner.engines.remote.connection import (
     Ended,
     last_line,
     of_shell,
-    on_terminal,
     require_success,
+    run_on_terminal,
     run_program,
 )
 
@@ -245,7 +245,7 @@ class Ssh(Connection):
             command += ["-n", "-tt"] if words else ["-N"]
         else:
             command.append("-t" if not words or (os.isatty(0) and os.isatty(1)) else "-T")
-        return on_terminal([*command, "--", self.name, *([shlex.join(words)] if words else [])])
+        return run_on_terminal([*command, "--", self.name, *([shlex.join(words)] if words else [])])
 
     def command(self, *options: str) -> list[str]:
         """Returns the start of a command line that uses the connection."""

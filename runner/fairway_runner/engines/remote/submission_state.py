@@ -11,7 +11,7 @@ from fairway_agent.quick import dataclass
 from fairway_agent.records import JsonRecord
 from fairway_agent.state_files import RunState
 from fairway_boot import files
-from fairway_runner.runs.records import known_as, known_task, read_retry
+from fairway_runner.runs.records import known_task, read_if_there, read_retry
 
 if TYPE_CHECKING:
     from fairway_runner.runs.folder import RunFolder
@@ -33,7 +33,7 @@ class Submission(JsonRecord, called="the submission"):
     @classmethod
     def read(cls, run: RunFolder) -> Self | None:
         """Reads the last one; None before the first. Raises UserError if the file is damaged."""
-        return known_as(run.folder / _FILE, cls.from_json)
+        return read_if_there(run.folder / _FILE, cls.from_json)
 
     def write(self, run: RunFolder) -> None:
         """Replaces the file."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING
 
-from fairway_runner.quantities import number, shown
+from fairway_runner.quantities import format_cell, number
 from fairway_runner.runs.figures import Sample, mean
 from fairway_runner.runs.folder import require_one_job
 from fairway_runner.runs.metrics import Series, axis_of
@@ -16,7 +16,7 @@ from fairway_runner.runs.report.data import CATEGORIES, MOST_CURVES, Report, Row
 from fairway_runner.runs.report.svg import (
     Scale,
     chart,
-    drawable,
+    clamp,
     label,
     line,
     polyline,
@@ -66,7 +66,7 @@ def _metric_chart(metric: str, named: Sequence[tuple[str, str, Series]]) -> Mark
     if is_sampled:
         description += " Long logs were read in part."
     points = [point for each in drawn for point in each.points]
-    first, last = (drawable(end(at for at, _ in points)) for end in (min, max))
+    first, last = (clamp(end(at for at, _ in points)) for end in (min, max))
     x = Scale(first, max(last, first + 1, math.nextafter(first, math.inf)), LEFT, RIGHT)
     y = scale_of((value for _, value in points), BOTTOM, TOP)
     lines = _polylines(drawn, [number(series.last) for series in found], x, y)
@@ -214,7 +214,7 @@ def points(report: Report, metric: str) -> list[Point]:
     """Returns a point per number of ranks, the smallest first; empty if nothing can be compared."""
     found: dict[int, list[float]] = {}
     for row in report.rows:
-        throughput = drawable(row.metrics.get(metric, 0.0))
+        throughput = clamp(row.metrics.get(metric, 0.0))
         if row.task.state == "succeeded" and throughput > 0:
             found.setdefault(row.task.world_size, []).append(throughput)
     if len(found) < 2:
@@ -281,7 +281,7 @@ class _Axis:
     ticks: list[tuple[float, str]]
 
 
-def parallel(report: Report) -> Markup | None:
+def parallel_coordinates(report: Report) -> Markup | None:
     """Returns the chart; None if fewer than two tasks or axes are left to compare."""
     rows = [row for row in report.rows if row.metrics][:_MOST_LINES]
     if len(rows) < 2 or not report.params:
@@ -315,19 +315,21 @@ def _param_axis(name: str, rows: Sequence[Row]) -> _Axis:
     values = [row.task.params.get(name) for row in rows]
     if all(isinstance(value, int | float) and not isinstance(value, bool) for value in values):
         return _number_axis(name, rows)
-    words = list(dict.fromkeys(map(shown, values)))
+    words = list(dict.fromkeys(map(format_cell, values)))
     step = (_BOTTOM - _TOP) / max(1, len(words) - 1)
     positions = {word: _TOP + step * number for number, word in enumerate(words)}
     every = -(-len(words) // _MOST_LABELS)
     marks = [(positions[word], word) for word in words[::every]]
-    return _Axis(name, "param", lambda row: positions[shown(row.task.params.get(name))], marks)
+    return _Axis(
+        name, "param", lambda row: positions[format_cell(row.task.params.get(name))], marks
+    )
 
 
 def _number_axis(name: str, rows: Sequence[Row]) -> _Axis:
     def value_of(row: Row) -> float:
         value = row.task.params[name]
         assert isinstance(value, int | float), "only axes of numbers are made here"
-        return drawable(value)
+        return clamp(value)
 
     values = sorted({value_of(row) for row in rows})
     # Values chosen for a sweep, such as 0.01, 0.1, 1, are often powers.

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from fairway_runner.quantities import iso, seconds, shown
+from fairway_runner.quantities import format_cell, iso, seconds
 from fairway_runner.runs.folder import begun_steps
 from fairway_runner.runs.metrics import (
     MetricSetting,
@@ -20,7 +20,7 @@ from fairway_runner.runs.metrics import (
 )
 from fairway_runner.runs.records import facts_in, legible_facts
 from fairway_runner.runs.results import TaskResult, finite, task_results
-from fairway_runner.runs.view import varying
+from fairway_runner.runs.view import varying_parameters
 
 if TYPE_CHECKING:
     from fairway_agent.metric_logs import Patterns
@@ -46,7 +46,7 @@ class Row:
 
     def name(self, params: Sequence[str]) -> str:
         """Formats the task with the parameters that distinguish it."""
-        told = ", ".join(f"{name} {shown(self.task.params.get(name))}" for name in params)
+        told = ", ".join(f"{name} {format_cell(self.task.params.get(name))}" for name in params)
         return f"task {self.task.index}" + (f": {told}" if told else "")
 
 
@@ -116,7 +116,7 @@ def read(run: Run) -> Report:
         run=run,
         rows=rows,
         last=next((task for task in tasks if task.is_last), None),
-        params=varying([row.task.params for row in rows]),
+        params=varying_parameters([row.task.params for row in rows]),
         metrics=metrics,
         settings=settings,
         coloured_by=key,
@@ -172,7 +172,7 @@ def compare(runs: Sequence[Run]) -> list[dict[str, Any]]:
         for run in unique
     }
     settings = [_settings(task, jobs[run.id]) for run, task in tasks]
-    names = varying(settings) if settings else []
+    names = varying_parameters(settings) if settings else []
     origins = {run.id: facts_in(run.folder / "provenance.json").get("git") or {} for run in unique}
     records = []
     for (run, task), each in zip(tasks, settings, strict=True):

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
-from fairway_runner.quantities import duration, iso, money, number, shown
-from fairway_runner.runs.figures import figures, in_words
+from fairway_runner.quantities import duration, format_cell, iso, money, number
+from fairway_runner.runs.figures import figures, summarize_use
 from fairway_runner.runs.report.charts import (
     curves,
     legend,
     node_charts,
-    parallel,
+    parallel_coordinates,
     points,
     scaling,
     throughput_metric,
@@ -37,7 +37,12 @@ def html_templates(package: str, folder: str) -> Environment:
         lstrip_blocks=True,
     )
     environment.filters |= {"money": money}
-    environment.filters |= {"number": number, "shown": shown, "duration": duration, "iso": iso}
+    environment.filters |= {
+        "number": number,
+        "shown": format_cell,
+        "duration": duration,
+        "iso": iso,
+    }
     return environment
 
 
@@ -82,13 +87,13 @@ def _context(run: Run, throughput: str | None = None) -> dict[str, Any]:
             for name in report.metrics
             if (chart := curves(name, report.drawn, report.params)) is not None
         ],
-        "parallel": parallel(report),
+        "parallel": parallel_coordinates(report),
         "rate": rate,
         "points": found,
         "scaling": scaling(found, rate) if rate and found else None,
         "nodes": node_charts(sampled),
         "node_legend": legend(sampled),
-        "use": in_words([sample for samples in sampled.values() for sample in samples]),
+        "use": summarize_use([sample for samples in sampled.values() for sample in samples]),
         "drawn_at": iso(time.time()),
     }
 

@@ -63,11 +63,11 @@ def line(x1: float, y1: float, x2: float, y2: float, class_: str) -> Markup:
     return tag("line", x1=x1, y1=y1, x2=x2, y2=y2, class_=class_)
 
 
-def drawable(value: float) -> float:
+def clamp(value: float) -> float:
     """Returns the value, or a near one that has a place on an axis: differences and quotients of
     those beyond it would overflow.
 
-    >>> drawable(math.nan), drawable(-math.inf), drawable(1e-320), drawable(2)
+    >>> clamp(math.nan), clamp(-math.inf), clamp(1e-320), clamp(2)
     (0.0, -1e+300, 0.0, 2.0)
     """
     if not abs(value) >= 1e-300:  # true for NaN
@@ -119,7 +119,7 @@ def scale_of(
 ) -> Scale:
     """Returns a scale that contains all values, with round ends. It is logarithmic if `log` says
     so, or by default if all values are positive and differ by more than a factor of a hundred."""
-    found = list(map(drawable, values))
+    found = list(map(clamp, values))
     low, high = min(found), max(found)
     log = low > 0 and (high / low > 100 if log is None else log)
     if math.isclose(low, high, rel_tol=1e-12):  # round ends could be one number
