@@ -77,9 +77,9 @@ def parts_of(kind: str, text: str) -> dict[str, str]:
     form, command, options = _KINDS[kind]
     # `az identity` prints `resourcegroups`; ids of other kinds must match Terraform's spelling.
     flags = re.IGNORECASE if kind == "managed identity" else 0
-    whole = (f"{_GROUP}/{form}" if form else _RESOURCE_GROUP).replace(".", r"\.")
+    template = (f"{_GROUP}/{form}" if form else _RESOURCE_GROUP).replace(".", r"\.")
     of = {"subscription": GUID}
-    pattern = re.sub(r"\{(\w+)\}", lambda m: f"(?P<{m[1]}>{of.get(m[1], _WORD)})", whole)
+    pattern = re.sub(r"\{(\w+)\}", lambda m: f"(?P<{m[1]}>{of.get(m[1], _WORD)})", template)
     match = re.fullmatch(pattern, text, flags)
     if match is None:
         hint = f"az {command} show -o tsv --query id {options}"

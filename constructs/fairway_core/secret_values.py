@@ -37,7 +37,7 @@ _GIVEN = re.compile(
     re.IGNORECASE,
 )
 _OPTION = re.compile(r"(?:^|\s)--?[\w-]*$")
-_TOLD = re.compile(
+_RECOGNIZED = re.compile(
     r"-----BEGIN [A-Z ]*PRIVATE KEY"
     r"|(?<![a-z])(?:sig|signature)=[a-z0-9%+/_-]{16,}"
     r"|://[^/\s:@\"']*:[^/\s@\"'$]+@|https?://[^/\s@\"'$]+@"
@@ -119,7 +119,7 @@ def contains_secret(text: str) -> bool:
         return False
     if "=" in text or ":" in text or "--" in text:
         given = any(map(_is_given, _GIVEN.finditer(text)))
-        if given or _TOLD.search(text) or _is_named(parse_embedded(text)):
+        if given or _RECOGNIZED.search(text) or _is_named(parse_embedded(text)):
             return True
     elif text[0] == "/":
         return False

@@ -245,8 +245,8 @@ def _expected(details: ErrorDetails) -> str:
         bound = ctx[key]
         if kind in _OF_LENGTHS:
             return f"{words} {counted(bound, 'item')}"
-        whole = isinstance(bound, float) and bound.is_integer()
-        return f"{words} {int(bound) if whole else bound}"
+        is_integral = isinstance(bound, float) and bound.is_integer()
+        return f"{words} {int(bound) if is_integral else bound}"
     if kind in ("int_from_float", "int_parsing_size"):
         return "a whole number"
     said = details["msg"].removeprefix("Input should be ")

@@ -111,7 +111,7 @@ _SHARED_MEMORY = "8g"
 IMAGE_FILES = ("/opt/microsoft", "/etc/nccl.conf")
 
 # Variables for the container: the contract, and settings of its libraries by engines and fabrics.
-_TOLD = re.compile(
+_PASSED_ON = re.compile(
     r"(https?|no)_proxy|(HTTPS?|NO)_PROXY|"
     r"(FAIRWAY|OMPI|PRTE|PMIX|UCX|NCCL|RCCL|OMP|CUDA|ROCR|GLOO|TP|I_MPI|FI|MV2|SHARP)_\w+|SLURM_\w+"
 )
@@ -259,7 +259,7 @@ def _run(run: Path, command: Sequence[str]) -> int:
     if not runtime.is_oci:
         require_memory(container)
     own = {*_MARKS, *job.secrets}
-    names = [each for each in environment if _TOLD.fullmatch(each) or each in own]
+    names = [each for each in environment if _PASSED_ON.fullmatch(each) or each in own]
     login: dict[str, str] = {}
     with tempfile.TemporaryDirectory() as folder:
         if target.engine != "local":

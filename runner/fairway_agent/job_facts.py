@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fairway_agent.quick import dataclass
-from fairway_agent.records import Fields, JsonRecord, Whole, parse, read
+from fairway_agent.records import Fields, Integer, JsonRecord, parse, read
 from fairway_agent.spec import Retry, RunPlan, TaskSpec
 from fairway_boot import files
 
@@ -34,7 +34,7 @@ class JobFacts(JsonRecord, called="the job"):
     sources of its secrets by their variables; and its `setup`, as the job has it."""
 
     container: Container | None = None
-    priority: Whole | str | None = None
+    priority: Integer | str | None = None
     secrets: Mapping[str, str] = field(default_factory=dict)
     setup: object = None
 

@@ -89,11 +89,11 @@ def node_seconds(
     The state of a task that was killed says "running" for ever: `seen`, called with a task's
     folder, returns when it last showed a sign of life."""
     total, going = 0.0, 0.0
-    for name, whole in nodes.items():
+    for name, number in nodes.items():
         state = state_files.read_task(folder / "tasks" / name)
         if state is None:
             continue
-        count = whole * min(1.0, state.part or 1.0)
+        count = number * min(1.0, state.part or 1.0)
         total += count * (state.held or 0.0)
         if state.state == "running" and state.started is not None and state.ended is None:
             last = now if seen is None else min(now, seen(folder / "tasks" / name) or state.started)
@@ -210,13 +210,13 @@ class _Lines:
         with suppress(OSError), self.file.open("rb") as file:
             file.seek(self.at)
             while data := file.read(_MOST):
-                whole = data.rfind(b"\n") + 1
-                if not whole and len(data) < _MOST:
+                end = data.rfind(b"\n") + 1
+                if not end and len(data) < _MOST:
                     return  # the line is still being written
                 # A line longer than any sample is invalid.
-                self.at += whole or len(data)
+                self.at += end or len(data)
                 file.seek(self.at)
-                yield from data[:whole].splitlines()
+                yield from data[:end].splitlines()
 
 
 @dataclass

@@ -132,17 +132,17 @@ class MetricLog:
         with file:
             file.seek(self.offset)
             while chunk := file.read(max(0, min(_CHUNK, until - self.offset))):
-                whole = max(chunk.rfind(b"\n"), chunk.rfind(b"\r")) + 1
-                if not whole and (ended or len(chunk) == _CHUNK):
-                    whole = len(chunk)  # it is the last line, or the start of a huge one
-                if not whole:
+                cut = max(chunk.rfind(b"\n"), chunk.rfind(b"\r")) + 1
+                if not cut and (ended or len(chunk) == _CHUNK):
+                    cut = len(chunk)  # it is the last line, or the start of a huge one
+                if not cut:
                     return
-                file.seek(self.offset + whole)
-                lines = _LINE_END.split(chunk[:whole])
+                file.seek(self.offset + cut)
+                lines = _LINE_END.split(chunk[:cut])
                 for first in range(0, len(lines), _BATCH):
                     batch = lines[first : first + _BATCH]
                     yield from values_in(batch, self.patterns, self.search, finite=self.finite)
-                self.offset += whole
+                self.offset += cut
 
 
 def next_line(path: Path, start: int) -> int:

@@ -153,25 +153,25 @@ def deliver(orders: Sequence[dict[str, Any]], pauses: Sequence[float] | None = N
     were not accepted. They are made by `due_notifications`: `{"url": …, "body": …}` or
     `{"server": …, …}`."""
     left, lost = list(orders), []
-    whys: list[str] = []
+    failures: list[str] = []
     for pause in (0.0, *(PAUSES if pauses is None else pauses)):
         if not left:
             break
         time.sleep(pause)
-        tried, left, whys = left, [], []
+        tried, left, failures = left, [], []
         for order in tried:
             why, is_final = _post(order) if "url" in order else _mail(order)
             if why and is_final:
                 lost.append(why)
             elif why:
                 left.append(order)
-                whys.append(why)
-    return [*lost, *whys]
+                failures.append(why)
+    return [*lost, *failures]
 
 
-def failure_lines(whys: Sequence[str]) -> str:
+def failure_lines(failures: Sequence[str]) -> str:
     """Formats log lines for the notifications that were not delivered."""
-    return "".join(f"fairway: a notification was not delivered: {why}\n" for why in whys)
+    return "".join(f"fairway: a notification was not delivered: {why}\n" for why in failures)
 
 
 def _post(order: Mapping[str, Any]) -> tuple[str, bool]:
@@ -293,9 +293,9 @@ def send(folder: Path, plan: RunPlan, state: RunState, *, waits: bool) -> None:
     """Reports the state. What a job leaves behind ends with it: a job `waits` for its delivery."""
     if not waits:
         notify(folder, plan, state)
-    elif whys := deliver(due_notifications(plan, state), PAID_PAUSES):
+    elif failures := deliver(due_notifications(plan, state), PAID_PAUSES):
         with suppress(OSError), (folder / LOG).open("a", encoding="utf-8") as log:
-            log.write(failure_lines(whys))
+            log.write(failure_lines(failures))
 
 
 def record_end(folder: Path, task: str, submission: int) -> bool:

@@ -188,8 +188,8 @@ def _chosen(written: Path, output: Output) -> Iterator[Path]:
 
 def _matching(folder: Path, patterns: Sequence[str]) -> list[Path]:
     # A final `**` means every file below, as users expect; pathlib would return folders.
-    wholes = [each + "/*" if each.endswith("**") else each for each in patterns]
-    found = {path for whole in wholes for path in folder.glob(whole)}
+    globs = [each + "/*" if each.endswith("**") else each for each in patterns]
+    found = {path for pattern in globs for path in folder.glob(pattern)}
     return sorted(path for path in found if path.is_file() or path.is_symlink())
 
 

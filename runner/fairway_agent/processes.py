@@ -77,7 +77,7 @@ def _may_be_ended(pid: int) -> bool:
     return True
 
 
-def _is_told_first(pid: int, number: signal.Signals) -> bool:
+def _is_signalled_first(pid: int, number: signal.Signals) -> bool:
     """Returns True if the process does the job's work, rather than being a launcher that waits for
     one; a shell counts if it has a trap for the signal."""
     process = Path("/proc", str(pid))
@@ -221,8 +221,8 @@ def signal_processes(pids: Collection[int], number: signal.Signals) -> None:
     """Sends the signal to the processes that do the job's work, or to all if none does. Parents
     come before their children: a shell with a trap would otherwise see the end of its child, and
     could end before it gets the signal itself."""
-    told = [pid for pid in pids if _is_told_first(pid, number)] or pids
-    _send(sorted(told, key=lambda pid: (start_ticks(pid), pid)), number)
+    first = [pid for pid in pids if _is_signalled_first(pid, number)] or pids
+    _send(sorted(first, key=lambda pid: (start_ticks(pid), pid)), number)
 
 
 def start_ticks(pid: int) -> int:

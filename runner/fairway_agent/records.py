@@ -81,7 +81,7 @@ class Fields:
         """Returns an integer that is not negative."""
         return int(self._between(name, int, 0, _MOST))
 
-    def whole(self, name: str) -> int:
+    def integer(self, name: str) -> int:
         """Returns an integer, which may be negative."""
         return int(self._between(name, int, 1 - _MOST, _MOST))
 
@@ -174,7 +174,7 @@ R = TypeVar("R", bound="JsonRecord")
 
 Plain = Annotated[str, Fields.plain]
 """Text without characters that could move a terminal's cursor."""
-Whole = Annotated[int, Fields.whole]
+Integer = Annotated[int, Fields.integer]
 """Integer of any sign."""
 Number = Annotated[float, Fields.number]
 """Number of any sign."""

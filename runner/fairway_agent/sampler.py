@@ -227,8 +227,8 @@ SLOWER = 6
 
 def node_name() -> str:
     """Returns this node's name, as its engine or else its kernel gives it."""
-    told = ("_FAIRWAY_NODE", "SLURMD_NODENAME", "AZ_BATCH_NODE_ID")
-    names = (os.environ.get(name) for name in told)
+    variables = ("_FAIRWAY_NODE", "SLURMD_NODENAME", "AZ_BATCH_NODE_ID")
+    names = (os.environ.get(name) for name in variables)
     return next(filter(None, names), os.uname().nodename)
 
 
@@ -236,7 +236,7 @@ def main() -> None:
     run, seconds = sys.argv[1], float(sys.argv[2])
     parent = int(sys.argv[3]) if len(sys.argv) > 3 else os.getppid()
     # Signals must also end the programs that watch the GPUs.
-    told, _ = processes.signal_wakeups(signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+    wakeup, _ = processes.signal_wakeups(signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
     node, count, lock = node_name(), 0, None
     file = Path(run, FIGURES, f"{node}.jsonl")
     if run != "-":
@@ -252,7 +252,7 @@ def main() -> None:
         machine.sample(time.monotonic())
         while True:
             pause = seconds if count < _MANY else seconds * SLOWER
-            if select.select([told], [], [], pause)[0] or os.getppid() != parent:
+            if select.select([wakeup], [], [], pause)[0] or os.getppid() != parent:
                 return
             count += 1
             # A full disk, or an unreadable file of the kernel's, only loses samples.

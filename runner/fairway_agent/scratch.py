@@ -83,8 +83,8 @@ def make(folder: Path, *, keep: bool = False) -> None:
     # Listed after the folders: a task has a process before it creates its folder.
     alive = set()
     for _, variables in () if keep else processes.environments():
-        told = dict(each.partition("=")[::2] for each in variables)
-        alive.add(f"{told.get('FAIRWAY_RUN')}-{told.get('FAIRWAY_TASK')}")
+        contract = dict(each.partition("=")[::2] for each in variables)
+        alive.add(f"{contract.get('FAIRWAY_RUN')}-{contract.get('FAIRWAY_TASK')}")
     for other in found:
         if other == folder or not (keep or other.name in alive):
             shutil.rmtree(other, ignore_errors=True)

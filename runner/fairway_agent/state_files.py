@@ -11,7 +11,7 @@ from dataclasses import field, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from fairway_agent.quick import dataclass
-from fairway_agent.records import Damaged, JsonRecord, Moment, Number, Whole, read
+from fairway_agent.records import Damaged, Integer, JsonRecord, Moment, Number, read
 from fairway_boot import files
 
 if TYPE_CHECKING:
@@ -72,11 +72,11 @@ class TaskState(JsonRecord, called="the state"):
     ONE_OF: ClassVar[dict[str, tuple[str, ...]]] = {"state": STATES}
 
     state: str = "queued"
-    attempt: Whole | None = None
+    attempt: Integer | None = None
     started: Moment | None = None
     ended: Moment | None = None
     held: Moment | None = None
-    exit_code: Whole | None = None
+    exit_code: Integer | None = None
     timed_out: bool | None = None
     reason: str | None = None
     node: str | None = None
@@ -128,10 +128,10 @@ class RunState(JsonRecord, called="the state"):
     reason: str | None = None
     started: Moment | None = None
     ended: Moment | None = None
-    supervisor: Whole | None = None
+    supervisor: Integer | None = None
     submission: int = 0
     tasks: Mapping[str, int] = field(default_factory=dict)
-    exit_code: Whole | None = None
+    exit_code: Integer | None = None
     limit: str | None = None
 
     def start_with(self, tasks: Iterable[TaskState]) -> float | None:

@@ -73,13 +73,13 @@ def current_load(sys: Path = Path("/sys")) -> dict[int, float | None] | None:
     if shutil.which("nvidia-smi") is None:
         return {index: gpu.get("use") for index, gpu in enumerate(_amd(sys))}
     with suppress(OSError, subprocess.SubprocessError):
-        told = subprocess.run(
+        done = subprocess.run(
             _nvidia_words(), capture_output=True, timeout=_PATIENCE, check=True, text=True
         )
-        found = filter(None, map(nvidia_line, told.stdout.splitlines()))
+        found = filter(None, map(nvidia_line, done.stdout.splitlines()))
         use = {index: gpu.get("use") for index, gpu in found}
         # Other output is not understood.
-        return use if use or "No devices" in told.stdout else None
+        return use if use or "No devices" in done.stdout else None
     return None
 
 
@@ -148,11 +148,11 @@ class Gpus:
 
     def start(self) -> None:
         """Starts the programs that report on them."""
-        whole = str(max(1, round(self.seconds)))
+        period = str(max(1, round(self.seconds)))
         dcgm = ["dcgmi", "dmon", "-e", ",".join(str(number) for number, _ in _DCGM)]
         self.streams = [
-            Stream([*_nvidia_words(), "-l", whole], nvidia_line),
-            Stream([*dcgm, "-d", str(int(whole) * 1000)], dcgm_line),
+            Stream([*_nvidia_words(), "-l", period], nvidia_line),
+            Stream([*dcgm, "-d", str(int(period) * 1000)], dcgm_line),
         ]
         for stream in self.streams:
             stream.start()

@@ -97,13 +97,13 @@ class Watch:
         return now - last
 
     @property
-    def _told(self) -> Path:
+    def _reports(self) -> Path:
         return Path(self.settings.folder) / "clusters" / self.settings.cluster / "idle"
 
     def _tell(self, idle: float) -> None:
-        if self.settings.others and self._told.parent.is_dir():
-            self._told.mkdir(exist_ok=True)
-            files.write_json(self._told / cluster.own_name(), round(idle))
+        if self.settings.others and self._reports.parent.is_dir():
+            self._reports.mkdir(exist_ok=True)
+            files.write_json(self._reports / cluster.own_name(), round(idle))
 
     def _others(self) -> str:
         """Returns why this node does not stop them all: another is not idle, or has to do so; else
@@ -115,9 +115,9 @@ class Watch:
         # A node that has not announced itself is known only as "localhost".
         if not any(each.is_own and each.address != "localhost" for each in there):
             return "it does not announce itself, so that nobody knows of the other nodes"
-        now = cluster.server_time(self._told.parent)
+        now = cluster.server_time(self._reports.parent)
         for host in there:
-            file, is_idle = self._told / host.name, False
+            file, is_idle = self._reports / host.name, False
             with suppress(OSError, ValueError, TypeError, RecursionError):
                 idle = float(json.loads(file.read_text(encoding="ascii")))
                 age = now - file.stat().st_mtime

@@ -167,7 +167,7 @@ class Upload:
             name, file = item
             try:
                 if file.stat().st_size <= BLOCK:
-                    self._send_whole(name, file, report)
+                    self._send_unresumed(name, file, report)
                 else:
                     self._send_blocks(name, file, report)
             except OSError as error:
@@ -177,7 +177,7 @@ class Upload:
         run_parallel(send, self._new.items())
         return Transferred(tuple(self._new), size, len(self._names) - len(self._new))
 
-    def _send_whole(self, name: str, file: Path, report: Report) -> None:
+    def _send_unresumed(self, name: str, file: Path, report: Report) -> None:
         from azure.storage.blob import ContentSettings
 
         data = file.read_bytes()
@@ -198,12 +198,12 @@ class Upload:
         blob = self._storage.container(self._at.container).get_blob_client(name)
         calls, what = self._storage.calls, f"the blob {name}"
         kept = self._kept_blocks(name)
-        whole = hashlib.md5(usedforsecurity=False)
+        total = hashlib.md5(usedforsecurity=False)
         ids: list[str] = []
         length = block_size(file.stat().st_size)
         with file.open("rb") as content, blocks_at_once() as start:
             while data := content.read(length):
-                whole.update(data)
+                total.update(data)
                 index = len(ids)
                 digest = hashlib.sha256(data).hexdigest()[:32]
                 block = base64.b64encode(f"{index:06}-{digest}".encode()).decode()
@@ -220,7 +220,7 @@ class Upload:
                     report(len(data))
 
                 start(send)
-        settings = ContentSettings(content_md5=bytearray(whole.digest()))
+        settings = ContentSettings(content_md5=bytearray(total.digest()))
         blocks = [BlobBlock(each) for each in ids]
         calls.call(what, lambda: blob.commit_block_list(blocks, content_settings=settings))
 

@@ -144,7 +144,7 @@ def test_retries_restart_an_evicted_task_that_ends_with_0_within_its_limit(
     code: int,
     attempts: int,
 ) -> None:
-    gang = SimpleNamespace(has_changed=lambda: task.attempt == 0, was_told=lambda: True)
+    gang = SimpleNamespace(has_changed=lambda: task.attempt == 0, was_signalled=lambda: True)
     gang.gather, gang.begin = lambda: ([], None), lambda: None
     task = in_pod(tmp_path, monkeypatch, gang, retry_limits=limits)
 

@@ -42,7 +42,7 @@ def read_provider_schema(
         of_resources, of_data = schema["resource_schemas"], schema["data_source_schemas"]
         known = [*of_resources, *(f"data.{name}" for name in of_data)]
     except (AttributeError, TypeError):
-        raise _not_whole(file, provider) from None
+        raise _incomplete(file, provider) from None
     named = {*resources, *(f"data.{name}" for name in data_sources)}
     unknown = [
         Finding(
@@ -63,10 +63,10 @@ def read_provider_schema(
             {name: _resource(of_data[name]["block"], name) for name in sorted(data_sources)},
         )
     except (AttributeError, KeyError, TypeError):
-        raise _not_whole(file, provider) from None
+        raise _incomplete(file, provider) from None
 
 
-def _not_whole(file: Path, provider: str) -> UserError:
+def _incomplete(file: Path, provider: str) -> UserError:
     return UserError.of("no-schema", f"{file}: holds no whole schema of {provider}", _HOW)
 
 

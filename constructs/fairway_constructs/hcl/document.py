@@ -76,9 +76,9 @@ _TERRAFORM = Shape(
     {"required_providers": _PLAIN, "backend": BACKEND, "cloud": BACKEND},
     labelled=frozenset({"backend"}),
 )
-_TOLD = frozenset({"description"})
-_VARIABLE = Shape({"validation": _PLAIN}, bare=frozenset({"type"}), literal=_TOLD | {"default"})
-_OUTPUT = Shape({"precondition": _PLAIN}, bare=frozenset({"depends_on"}), literal=_TOLD)
+_TEXTS = frozenset({"description"})
+_VARIABLE = Shape({"validation": _PLAIN}, bare=frozenset({"type"}), literal=_TEXTS | {"default"})
+_OUTPUT = Shape({"precondition": _PLAIN}, bare=frozenset({"depends_on"}), literal=_TEXTS)
 # The shape of a block of each section of the document, and its number of labels.
 _SECTIONS = {
     "terraform": (_TERRAFORM, 0),

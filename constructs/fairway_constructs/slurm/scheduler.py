@@ -271,7 +271,7 @@ def let_scale(
         grants[f"places-{name}"] = (resource, f"{reason}, which stand in this placement group")
     for key, (resource, why) in grants.items():
         give(f"slurm-{key}", on=resource, role_id=scales, why=why)
-    told = own_role(
+    operations_role = own_role(
         scope,
         "slurm-operations-role",
         "operations",
@@ -279,7 +279,7 @@ def let_scale(
         actions=(READS_OPERATIONS,),
     )
     why = "The Slurm scheduler reads why Azure made no node"
-    give("slurm-reads-operations", on=subscription_of(scope), role_id=told, why=why)
+    give("slurm-reads-operations", on=subscription_of(scope), role_id=operations_role, why=why)
     for name, resource in images.items():
         why = f"{reason}, which have this image"
         give(f"slurm-reads-image-{name}", on=resource, role_name="Reader", why=why)

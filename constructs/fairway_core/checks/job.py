@@ -243,12 +243,12 @@ def unknown_variable(text: str, own: Collection[str]) -> Iterator[Fault]:
     """
     text = _COMMENT.sub("", text)
     fine = {*own, *_ALWAYS, *_SET.findall(text)}
-    told: set[str] = set()
+    reported: set[str] = set()
     for used in _USED.finditer(text):
         name = used[1] if used[1] is not None else used[2]
-        if used[3] or name in fine or name in told:
+        if used[3] or name in fine or name in reported:
             continue
-        told.add(name)
+        reported.add(name)
         if hint := _instead(name, fine):
             yield Fault(
                 f"the job has no `$FAIRWAY_{name}` here: the shell would expand it to nothing",

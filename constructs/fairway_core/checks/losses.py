@@ -57,15 +57,15 @@ def _expires_sooner(
         return  # a new account holds nothing yet
     if isinstance(account, str) and before.get("storage_account_id", account) != account:
         before = {}  # the policy belonged to another account
-    told = set()
+    reported = set()
     old, new = _expiry(before), _expiry(after)
     for scope, days in sorted(new.items()):
         container = scope.prefix.partition("/")[0]
         if container and (account, container) in created:
             continue
         was = min((at for one, at in old.items() if one.covers(scope)), default=math.inf)
-        if days < was and (scope.kind, scope.prefix) not in told:
-            told.add((scope.kind, scope.prefix))
+        if days < was and (scope.kind, scope.prefix) not in reported:
+            reported.add((scope.kind, scope.prefix))
             what = "blobs" if scope.kind == "base_blob" else f"{scope.kind}s of blobs"
             then = "never" if was == math.inf else f"after {was:g} days"
             where = scope.prefix or "*"

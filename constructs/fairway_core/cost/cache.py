@@ -101,11 +101,11 @@ class CachedPrices:
 class AskedOrAtHand:
     """Prices of the service and, after its first failure, those known without it.
 
-    `told` is called once with the error.
+    `warn` is called once with the error.
     """
 
     asked: CachedPrices
-    told: Callable[[UserError], None]
+    warn: Callable[[UserError], None]
     is_away: bool = False
     _at_hand: Prices = field(default_factory=lambda: prices_at_hand())
 
@@ -121,7 +121,7 @@ class AskedOrAtHand:
                 return self.asked.price(meter_name, region)
             except UserError as error:
                 self.is_away = True
-                self.told(error)
+                self.warn(error)
         return self._at_hand.price(meter_name, region)
 
 

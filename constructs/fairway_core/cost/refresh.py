@@ -69,7 +69,7 @@ def refresh(
     for number, meters in enumerate(groups, start=1):
         tell(f"{number} of {len(groups)}: {meters[0].name}")
         try:
-            told = service.everywhere(meters)
+            answers = service.everywhere(meters)
         except UserError as error:
             misses += 1
             if misses >= _MOST_SILENT or len(groups) == misses:
@@ -80,7 +80,7 @@ def refresh(
             tell(format_finding(error.findings[0]))
             continue
         misses = 0
-        for (region, name), hourly in told.items():
+        for (region, name), hourly in answers.items():
             if region == GLOBAL or region in regions():
                 found.prices[region, name] = Price(hourly, _SOURCE, today)
             else:

@@ -157,11 +157,11 @@ def _daemon_set(target: Target, facts: NodeFacts, digest: str) -> Manifest:
     labels = {"app.kubernetes.io/name": _NAME, "fairway.dev/pool": target.name}
     # A changed program replaces the pod.
     about = {"labels": labels, "annotations": {"fairway.dev/program": digest}}
-    whole = {
+    daemon_spec = {
         "selector": {"matchLabels": labels},
         "template": {"metadata": about, "spec": spec},
     }
-    return manifest("apps/v1", "DaemonSet", f"{_NAME}-{target.name}", NAMESPACE, spec=whole)
+    return manifest("apps/v1", "DaemonSet", f"{_NAME}-{target.name}", NAMESPACE, spec=daemon_spec)
 
 
 # Folders of the node: the driver's root, mounted after the pod starts, and Hyper-V's data.

@@ -36,7 +36,7 @@ class CostChange:
     """Hourly costs of a resource before and after, at its maximum, and their difference.
 
     Each covers the parts with a known price, and is None without any. `at_minimum` is the
-    difference with the minimum number of nodes. A difference is `whole` if it covers all parts.
+    difference with the minimum number of nodes. `is_complete` says that all parts are covered.
     `what` describes the resource after the change, or before it if it is deleted.
     """
 
@@ -47,7 +47,7 @@ class CostChange:
     after: float | None
     difference: float | None
     at_minimum: float | None
-    whole: bool
+    is_complete: bool
 
 
 class PriceSource(NamedTuple):
@@ -78,7 +78,7 @@ class CostReview:
     @property
     def known(self) -> tuple[int, int]:
         """The number of changes whose difference is known as a whole, and of all changes."""
-        return sum(each.whole for each in self.changes), len(self.changes)
+        return sum(each.is_complete for each in self.changes), len(self.changes)
 
 
 def review_costs(plans: Sequence[Plan], changes: Iterable[Change], prices: Prices) -> CostReview:
@@ -146,7 +146,7 @@ def _cost_change(
         # Nodes are most of the cost: without their number a difference would mislead.
         difference=None if by_formula else _difference([(each.most, each.price) for each in more]),
         at_minimum=None if by_formula else _difference([(each.least, each.price) for each in more]),
-        whole=all(each.price for each in more),
+        is_complete=all(each.price for each in more),
     )
 
 

@@ -90,12 +90,12 @@ def _record(make: Callable[..., Any], keys: str, **forms: _Form) -> _Form:
         return {key: form.write(getattr(value, form.field or key)) for key, form in fields}
 
     def read(facts: Any) -> Any:
-        told = {
+        entries = {
             form.field or key: form.read(facts.get(key) if form.may_lack else facts[key])
             for key, form in fields
             if form.read
         }
-        return make(**told)
+        return make(**entries)
 
     return _Form(write, read)
 
@@ -222,12 +222,12 @@ _LOSSES = _list_of(
 _COST_CHANGE = _record(
     CostChange,
     "stack address what hourly_before hourly_after hourly_difference"
-    " hourly_difference_at_minimum whole",
+    " hourly_difference_at_minimum is_complete",
     hourly_before=replace(_AMOUNT, field="before"),
     hourly_after=replace(_AMOUNT, field="after"),
     hourly_difference=replace(_AMOUNT, field="difference"),
     hourly_difference_at_minimum=replace(_AMOUNT, field="at_minimum"),
-    whole=_FLAG,
+    is_complete=_FLAG,
 )
 _MONTHLY = _Form(lambda hourly: _rounded(hourly and hourly * HOURS_A_MONTH))
 _COST = _record(

@@ -113,11 +113,11 @@ def change_line(change: Change) -> Line:
 def attribute_lines(change: Change) -> Iterator[Line]:
     """Yields a line per attribute, old → new; values that Azure decides anew are only counted."""
     unknown = [each for each in change.attributes if _is_noise(change, each)]
-    told = [each for each in change.attributes if not _is_noise(change, each)]
-    for each in told[:_MOST_ATTRIBUTES]:
+    listed = [each for each in change.attributes if not _is_noise(change, each)]
+    for each in listed[:_MOST_ATTRIBUTES]:
         yield attribute_line(each)
-    if len(told) > _MOST_ATTRIBUTES:
-        more = counted(len(told) - _MOST_ATTRIBUTES, "more attribute")
+    if len(listed) > _MOST_ATTRIBUTES:
+        more = counted(len(listed) - _MOST_ATTRIBUTES, "more attribute")
         yield [f"and {more}, see `--json`"]
     if unknown:
         yield [f"{counted(len(unknown), 'attribute')} known after apply"]
@@ -177,7 +177,7 @@ def cost_lines(cost: CostReview, *, most: int | None = None) -> Iterator[Line]:
     for each in cost.changes[:most]:
         sides = each.before, each.after
         before, after = map(_amount, sides)
-        said = each.whole or None in sides
+        said = each.is_complete or None in sides
         line: Line = [Given(each.address), f": {before} → {after} {cost.currency} an hour for "]
         rest = "" if said else ", of which parts have no known price"
         yield [*line, Given(each.what), rest]
@@ -245,7 +245,7 @@ def _difference(amount: float | None, currency: str) -> str:
 
 def _without_price(cost: CostReview, most: int | None) -> Line:
     """Returns the addresses of resources with parts without a known price."""
-    addresses = [each.address for each in cost.changes if not each.whole]
+    addresses = [each.address for each in cost.changes if not each.is_complete]
     said: Line = []
     for number, address in enumerate(addresses[:most]):
         said += [", " if number else "", Given(address)]

@@ -32,7 +32,7 @@ MARK = "<!-- fairway review -->"
 
 # Nobody reads a longer list; destroyed and replaced resources are always listed.
 _MOST_LINES = 200
-_ALWAYS_TOLD = (Action.DESTROY, Action.REPLACE)
+_ALWAYS_LISTED = (Action.DESTROY, Action.REPLACE)
 # Actions that are shown unfolded, up to `_MOST_SHOWN` lines.
 _SHOWN = (Action.DESTROY, Action.REPLACE, Action.CHANGE)
 _MOST_SHOWN = 40
@@ -59,8 +59,8 @@ def body(review: Review) -> Iterator[str]:
 
 def join_lines(lines: Iterable[str]) -> str:
     """Joins the lines, and reduces consecutive empty lines to one."""
-    whole = list(lines)
-    pairs = zip(whole, [MARK, *whole], strict=False)
+    all_lines = list(lines)
+    pairs = zip(all_lines, [MARK, *all_lines], strict=False)
     return "\n".join(line for line, before in pairs if line or before)
 
 
@@ -154,13 +154,13 @@ def _changes(changes: Sequence[Change], title: str, *, quiet: bool = False) -> I
     """Yields the changes under a title, folded if they are `quiet`, many, or less important."""
     body = []
     for number, change in enumerate(changes):
-        if number >= _MOST_LINES and change.action not in _ALWAYS_TOLD:
+        if number >= _MOST_LINES and change.action not in _ALWAYS_LISTED:
             continue
         body.append(f"- {_written(lines.change_line(change))}")
         body += [f"  - {_written(line)}" for line in lines.attribute_lines(change)]
-    told = sum(line.startswith("- ") for line in body)
-    if told < len(changes):
-        body.append(f"- and {len(changes) - told:,} more, see `--json`")
+    listed = sum(line.startswith("- ") for line in body)
+    if listed < len(changes):
+        body.append(f"- and {len(changes) - listed:,} more, see `--json`")
     if body:
         is_open = changes[0].action in _SHOWN and len(body) <= _MOST_SHOWN
         yield from _folded(f"{len(changes):,} {title}", body, is_open=is_open and not quiet)

@@ -267,9 +267,9 @@ def own_address(hosts: Sequence[Host]) -> str:
     FAIRWAY_NODE_ADDRESS overrides it on a machine with several of them. Raises OSError if there is
     none."""
     addresses = [host.address for host in hosts]
-    told = os.environ.get("FAIRWAY_NODE_ADDRESS", "")
-    if told in addresses:
-        return told
+    given = os.environ.get("FAIRWAY_NODE_ADDRESS", "")
+    if given in addresses:
+        return given
     for address in addresses:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
             try:

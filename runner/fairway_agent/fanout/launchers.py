@@ -53,7 +53,7 @@ def contract(
     found = {"PATH": f"{path}:{folder}", "FAIRWAY_EACH_NODE": " ".join(words)}
     agent = str(folder / program)
     # Open MPI 4 and 5 split the value into arguments; MPICH, MVAPICH and Intel MPI use Hydra.
-    told = {
+    settings = {
         "OMPI_MCA_plm_rsh_agent": program,
         "PRTE_MCA_plm_ssh_agent": program,
         "HYDRA_LAUNCHER": like,
@@ -61,7 +61,7 @@ def contract(
         "I_MPI_HYDRA_BOOTSTRAP": like,
         "I_MPI_HYDRA_BOOTSTRAP_EXEC": agent,
     }
-    return found | told if program else found
+    return found | settings if program else found
 
 
 AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}

@@ -263,12 +263,12 @@ class Served:
             stdin=subprocess.DEVNULL,
             start_new_session=True,
         )
-        self.told: float | None = None
+        self.ended: float | None = None
 
     def grace(self) -> float:
         """Returns the seconds left for it if the other side is gone, since the order to end."""
-        told = time.monotonic() if self.told is None else self.told
-        return max(0.0, told + _CUT_GRACE - time.monotonic())
+        ended = time.monotonic() if self.ended is None else self.ended
+        return max(0.0, ended + _CUT_GRACE - time.monotonic())
 
     def sessions(self) -> set[int]:
         return {self.process.pid} | processes.sessions_with(self.mark)
@@ -303,7 +303,7 @@ def _obeyed(served: Served, text: bytes) -> bytes:
     for line in lines:
         word, _, name = line.decode().strip().partition(" ")
         if word == "signal":
-            served.told = time.monotonic() if served.told is None else served.told
+            served.ended = time.monotonic() if served.ended is None else served.ended
             processes.signal_sessions(served.sessions(), signal.Signals[name])
     return part
 

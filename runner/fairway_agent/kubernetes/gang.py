@@ -92,18 +92,18 @@ class Gang:
         paths = [self.folder / f"{rank}.json" for rank in range(self.size)]
         found = [records.read(file, Member.from_json) for file in paths]
         return [
-            None if member is not None and self._told(rank) == member.uid else member
+            None if member is not None and self._signalled(rank) == member.uid else member
             for rank, member in enumerate(found)
         ]
 
-    def _told(self, rank: int) -> str:
+    def _signalled(self, rank: int) -> str:
         """Returns the id of the last pod in that place that was told to end."""
         try:
-            return (self.folder / f"{rank}.told").read_text(encoding="ascii")
+            return (self.folder / f"{rank}.signalled").read_text(encoding="ascii")
         except FileNotFoundError:
             return ""
 
-    def is_whole(self) -> bool:
+    def is_complete(self) -> bool:
         """Returns True if all pods are there. Raises Fault if another pod cannot start, or after
         waiting for long enough."""
         found = self.members()
@@ -131,7 +131,7 @@ class Gang:
         """Connects to all pods; returns their nodes, this one first, and ssh's configuration; None
         if one is missing, or is to be replaced. Raises Fault if another pod cannot start, and Fault
         or OSError after waiting for long enough."""
-        if not self.is_whole():
+        if not self.is_complete():
             return None
         found = [member for member in self.members() if member is not None]
         hosts = [Host(member.node, member.address) for member in found]
@@ -171,12 +171,12 @@ class Gang:
 
     def leave(self, rank: int) -> None:
         """Records that Kubernetes has told this pod to end, as it does when it evicts one."""
-        told = Member.here().uid.encode("ascii")
-        files.write_bytes(self.folder / f"{rank}.told", told)
+        own_uid = Member.here().uid.encode("ascii")
+        files.write_bytes(self.folder / f"{rank}.signalled", own_uid)
 
-    def was_told(self) -> bool:
+    def was_signalled(self) -> bool:
         """Returns True if Kubernetes told a pod of the attempt to end, as `leave` records."""
-        return any(self._told(rank) == each.uid for rank, each in enumerate(self.met))
+        return any(self._signalled(rank) == each.uid for rank, each in enumerate(self.met))
 
     def has_changed(self) -> bool:
         """Returns True if a pod of the attempt was replaced by another, or is about to be."""
@@ -195,7 +195,7 @@ def serve(
     group: Gang,
     rank: int,
     wakeup: socket.socket,
-    is_told: Callable[[], bool],
+    is_signalled: Callable[[], bool],
     is_over: Callable[[], bool],
 ) -> int:
     """Runs a pod that is not the first: waits until Kubernetes tells it to end, and then for as
@@ -203,7 +203,7 @@ def serve(
     signal and grace, which Kubernetes bounds. `is_over` says that the task has ended on all nodes.
     Returns TERMINATED: only the first pod reports that the task is done, and one that ended with 0
     would never be replaced."""
-    while not is_told():
+    while not is_signalled():
         _wait(wakeup, None)
     with suppress(OSError):  # then it counts as lost
         group.leave(rank)

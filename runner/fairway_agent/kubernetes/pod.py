@@ -80,7 +80,7 @@ class PodNodes(SharedNodes):
         lost, gang = remote_exec.lost_nodes(task.folder), self.gang
         if gang is None or not (self.is_broken or lost or gang.has_changed()):
             return None
-        if gang.was_told():
+        if gang.was_signalled():
             return Loss(PREEMPTION, "a node of it was taken away", lost)
         return Loss(NODE, "a node of it was lost", lost)
 
@@ -90,7 +90,7 @@ class PodNodes(SharedNodes):
             self.look_at = time.monotonic() + _LOOK
             if self.gang.has_changed():
                 self.is_broken = True
-                task.stop(PREEMPTION if self.gang.was_told() else NODE)
+                task.stop(PREEMPTION if self.gang.was_signalled() else NODE)
 
     def sessions(self, task: Task) -> set[int]:
         return sshd_mesh.sessions(base())
@@ -241,8 +241,8 @@ def main() -> None:
         sys.exit(fault.said)
     end = partial(end_of, run / "tasks" / spec.name, submission)
     if group is not None and position:
-        is_told, is_over = lambda: bool(received), lambda: end() is not None
-        sys.exit(gang.serve(group, position, wakeup, is_told, is_over))
+        is_signalled, is_over = lambda: bool(received), lambda: end() is not None
+        sys.exit(gang.serve(group, position, wakeup, is_signalled, is_over))
     if (last := end()) is not None:  # Kubernetes did not count the pod in which it ended
         sys.exit(exit_code(last.state, last.exit_code or 0))
     nodes = PodNodes(group)

@@ -72,7 +72,7 @@ def pods_of(run: Path) -> PodFacts | None:
         found = PodFacts.from_json(fields.facts["kubernetes"])
         if found.patience is None:
             nodes = Fields(fields.mapping("nodes"), "`nodes` of the target")
-            least, most = (nodes.or_none(name, nodes.whole) or 0 for name in ("min", "max"))
+            least, most = (nodes.or_none(name, nodes.integer) or 0 for name in ("min", "max"))
             found = replace(found, patience=patience(least, most))
         return found
 

@@ -75,11 +75,11 @@ def jobs_named(names: Iterable[str]) -> list[Element]:
         some, left = left[:_MOST_NAMES], left[_MOST_NAMES:]
         found += _listed("--name", ",".join(some))
     lacking = any(reason.startswith(_LACKS_NODES) for _, _, _, reason, *_ in found)
-    whys: dict[str, str] = {}  # reasons for a partition's inactive nodes
+    reasons: dict[str, str] = {}  # reasons for a partition's inactive nodes
     if lacking:
         rest = commands.run(["sinfo", "-h", "-N", "-t", "down,drain", "-o", "%R|%E"])
         rows = (line.partition("|") for line in rest.splitlines())
-        whys = {name: why for name, _, why in rows if why.startswith(_OURS)}
+        reasons = {name: why for name, _, why in rows if why.startswith(_OURS)}
     queues: dict[str, list[tuple[int, int]]] = {}  # priority and id of a partition's waiting jobs
     for name in {each[6] for each in found if each[2] == "PENDING" and each[3] in TURNS}:
         words = ["squeue", "-h", "-t", "PENDING", "-p", name, "-o", "%Q|%F|%r"]
@@ -90,7 +90,7 @@ def jobs_named(names: Iterable[str]) -> list[Element]:
             for priority, job, reason in queue
             if priority.isdecimal() and job.isdecimal() and not reason.startswith(_NOT_YET)
         ]
-    return [_element(each, whys, queues) for each in found]
+    return [_element(each, reasons, queues) for each in found]
 
 
 def _listed(*which: str) -> list[list[str]]:
@@ -110,12 +110,14 @@ def renamed(job: str, comment: str) -> list[Element]:
 
 
 def _element(
-    words: Sequence[str], whys: Mapping[str, str], queues: Mapping[str, Sequence[tuple[int, int]]]
+    words: Sequence[str],
+    reasons: Mapping[str, str],
+    queues: Mapping[str, Sequence[tuple[int, int]]],
 ) -> Element:
     job, index, state, reason, nodes, ended, partition, starts, priority, comment = words
     number = int(index) if index.isdecimal() else -1
     if reason.startswith(_LACKS_NODES):
-        reason = whys.get(partition, reason)
+        reason = reasons.get(partition, reason)
     ahead = 0
     if reason in TURNS and priority.isdecimal() and job.isdecimal():
         # Jobs of a higher priority, or of the same priority and older.

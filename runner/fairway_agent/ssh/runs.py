@@ -82,20 +82,20 @@ def _cancel_orphan(folder: Path) -> None:
     """Ends the supervisor of a run whose folder was removed by hand, and waits until it and its
     tasks have ended: they hold nodes, and write there. Its lock is gone with the folder. Raises
     Fault if that takes over 120 seconds, or another user owns the supervisor."""
-    end, told = time.monotonic() + _LONGEST_END, set[int]()
+    end, signalled = time.monotonic() + _LONGEST_END, set[int]()
     while going := processes.find_processes(_MODULE, str(folder)):
         if time.monotonic() > end:
             message = f"the folder of {folder.name} is gone, and its tasks have not ended"
             hint = f"end them on {os.uname().nodename}: kill {' '.join(map(str, going))}"
             raise Fault("not-cancelled", message, hint)
-        for pid in set(going) - told:
+        for pid in set(going) - signalled:
             try:
                 os.kill(pid, signal.SIGUSR1)
             except ProcessLookupError:
                 continue  # it has ended
             except PermissionError:  # another user's: waiting does not end it
                 end = 0.0
-        told.update(going)
+        signalled.update(going)
         time.sleep(control.PAUSE)
 
 

@@ -129,14 +129,14 @@ def budget_facts(budget: Budget, month: Group, currency: str) -> dict[str, Any]:
 
 
 def _budget_line(budget: dict[str, Any], currency: str) -> str:
-    whole = f"the budget of {money(budget['monthly'])} {budget['currency']} a month"
+    limit = f"the budget of {money(budget['monthly'])} {budget['currency']} a month"
     if budget["currency"] != currency:
-        return f"{whole} is in another currency: name prices in it with --prices FILE"
+        return f"{limit} is in another currency: name prices in it with --prices FILE"
     if budget["share"] is None:
-        return f"{whole}: what the runs of {budget['month']} have cost is not known"
+        return f"{limit}: what the runs of {budget['month']} have cost is not known"
     least = "at least " if budget["unpriced"] else ""
     spent = f"{least}{money(budget['spent'])} {currency}, {budget['share']:.1%}"
-    return f"runs of {budget['month']}: {spent} of {whole}"
+    return f"runs of {budget['month']}: {spent} of {limit}"
 
 
 def print_run_costs(facts: dict[str, Any]) -> None:

@@ -53,7 +53,7 @@ def follow_session(run: Run, program: Sequence[str], *, sync: bool) -> int:
     remove_host(run)
     if run.exit_code and not run.task_status(0).timed_out:
         selection = Selection(logs_of(run), tail=5)
-        copy_logs(run, selection, sys.stdout.buffer, Shape(whole=True), follow=False)
+        copy_logs(run, selection, sys.stdout.buffer, Shape(terminated=True), follow=False)
     print_ended(run)
     return run.exit_code
 
@@ -117,7 +117,7 @@ def _sync_of(beside: Beside, there: str) -> Sync | None:
 
 def _keep_in_step(run: Run, absence: Absence, sync: Sync | None) -> None:
     """Refreshes the run until it has ended, and with `sync` copies changes of its code."""
-    told = ""
+    warned = ""
     while True:
         absence.look(run.refresh)
         if run.state in FINAL_STATES:
@@ -129,14 +129,14 @@ def _keep_in_step(run: Run, absence: Absence, sync: Sync | None) -> None:
                     kinds = {"copied": changes.written, "removed": changes.removed}
                     parts = [f"{len(some)} {kind}" for kind, some in kinds.items() if some]
                     print(f"code: {', '.join(parts)}", flush=True)
-                told = ""
+                warned = ""
             except UserError as error:
-                if str(error) != told:
+                if str(error) != warned:
                     warn(*error.findings)
-                told = str(error)
+                warned = str(error)
         # Scanning many files takes at most a tenth of the time; copying them may take longer.
         looked = 0.0 if sync is None else sync.took
-        time.sleep(max(_LONG_PAUSE if told else _PAUSE, run.engine.pause, 9 * looked))
+        time.sleep(max(_LONG_PAUSE if warned else _PAUSE, run.engine.pause, 9 * looked))
 
 
 @contextmanager

@@ -37,12 +37,12 @@ _COLOURS = (b"36", b"33", b"35", b"32", b"34", b"31", b"96", b"93", b"95", b"92"
 class Shape:
     """Format of log lines. If a launcher has labelled a line with its rank, `named` puts that label
     first, unless some ranks were chosen, and `coloured` gives it a colour of its own. With `json`
-    each line is a record; `whole` terminates the last line, because other text follows."""
+    each line is a record; `terminated` ends the last line, because other text follows."""
 
     coloured: bool = False
     named: bool = False
     json: bool = False
-    whole: bool = False
+    terminated: bool = False
 
     def shown(self, line: Line, log: LogFile, selection: Selection) -> bytes:
         """Formats a line of one of the logs."""
@@ -61,7 +61,7 @@ class Shape:
         begins = f"[{'.'.join(names)}]".encode()
         if self.coloured:
             begins = b"\x1b[%sm%s\x1b[0m" % (_COLOURS[colour % len(_COLOURS)], begins)
-        text = line.rest if is_named or chosen else line.whole
+        text = line.rest if is_named or chosen else line.full
         text = text.removesuffix(b"\n").removesuffix(b"\r") + b"\n"
         return begins + b" " + text if names else text
 
@@ -218,7 +218,7 @@ def copy_logs(
         out.flush()
     if screen is not None:
         screen.end()
-    out.write(b"\n" if is_cut and shape.whole else b"")
+    out.write(b"\n" if is_cut and shape.terminated else b"")
     out.flush()
 
 

@@ -39,9 +39,9 @@ def watch_tasks(run: Run, out: TextIO) -> None:
         for task, status in _ends(run, tasks, remarks):
             metrics, fault = task.known_metrics()
             own = {} if task.is_last else task.params
-            told = [f"{name}={format_cell(own[name])}" for name in names if name in own]
-            told += [f"{name}={number(value)}" for name, value in metrics.items()]
-            words = [f"[{task.name}]", coloured(status.state, out), *map(printable, told)]
+            figures = [f"{name}={format_cell(own[name])}" for name in names if name in own]
+            figures += [f"{name}={number(value)}" for name, value in metrics.items()]
+            words = [f"[{task.name}]", coloured(status.state, out), *map(printable, figures)]
             if status.exit_code:
                 words.append(f"exit code {status.exit_code}")
             if status.started and status.ended:
@@ -236,7 +236,7 @@ def watch_to_the_end(
 
                 # If the log itself goes to standard error, nothing else may.
                 remarks = out is not sys.stderr
-                shape = Shape(named=names_ranks(run), whole=remarks)
+                shape = Shape(named=names_ranks(run), terminated=remarks)
                 selection = Selection(logs_of(run))
                 copy_logs(run, selection, out.buffer, shape, follow=True, remarks=remarks)
             run.wait()

@@ -129,7 +129,7 @@ class Absence:
     run: RunFolder
     deadline: float
     answered: float = field(default_factory=time.monotonic)
-    told: bool = False
+    warned: bool = False
 
     def look(self, ask: Callable[[], object]) -> None:
         """Calls `ask`. Raises UserError once the deadline is over, or if retrying is pointless."""
@@ -141,8 +141,8 @@ class Absence:
             left = self.answered + self.deadline - time.monotonic()
             if left <= 0:
                 raise
-            if not self.told:
-                self.told = True
+            if not self.warned:
+                self.warned = True
                 warn(
                     "%s; %s is as last known at %s; retrying until %s, Ctrl-C ends it",
                     printable(error.findings[0].message),
@@ -151,7 +151,7 @@ class Absence:
                     _until(left),
                 )
         else:
-            self.answered, self.told = time.monotonic(), False
+            self.answered, self.warned = time.monotonic(), False
             self.run.require_submitted()
 
 
@@ -232,7 +232,7 @@ class Silence:
 
         self._open: set[Watched] = set()
         self._lock = threading.Lock()
-        self._told = self._has_thread = False
+        self._warned = self._has_thread = False
 
     @contextmanager
     def watch(self, service: str, deadline: float) -> Iterator[Watched]:
@@ -251,7 +251,7 @@ class Silence:
         finally:
             with self._lock:
                 self._open.discard(call)
-                self._told = self._told and bool(self._open)
+                self._warned = self._warned and bool(self._open)
 
     def _look(self) -> None:
         while True:
@@ -262,8 +262,8 @@ class Silence:
                     self._has_thread = False  # the next call starts another
                     return
                 late = [call for call in self._open if now - (call.since or now) >= _QUIET]
-            if late and not self._told:
-                self._told = True
+            if late and not self._warned:
+                self._warned = True
                 why = f" ({late[0].reason})" if late[0].reason else ""
                 text = "%s does not answer%s; trying until %s, Ctrl-C ends it"
                 warn(text, late[0].service, why, _until(late[0].left))

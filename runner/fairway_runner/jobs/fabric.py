@@ -51,12 +51,12 @@ def fabric_profile(target: Target, job: Job, *, sharp: bool = False) -> FabricPr
         hint = finding.hint or "leave out the target's `vm_size`: its nodes then get no settings"
         raise UserError.of(finding.id, message, hint) from None
     fabric = fabric_for(size)
-    count, whole = size.gpu.count if size.gpu else 0, job.wanted is None
+    count, has_node = size.gpu.count if size.gpu else 0, job.wanted is None
     environment = _environment(size, fabric, sharp=sharp)
     is_mounted = capabilities(target.engine).mounts_topology
     if is_mounted and fabric.topology is None:
         environment.pop("NCCL_TOPO_FILE", None)
-    if is_mounted or not whole:
+    if is_mounted or not has_node:
         environment.pop("NCCL_GRAPH_FILE", None)  # describes all GPUs, and is never mounted
     if is_mounted and size.rdma and "NCCL_TOPO_FILE" in environment:
         # Source: Azure/aks-rdma-infiniband, tests/scenarios/k8s/values.yaml.
@@ -66,7 +66,7 @@ def fabric_profile(target: Target, job: Job, *, sharp: bool = False) -> FabricPr
         environment=environment,
         interfaces=socket_interfaces(),
         mpirun={kind: _mpirun(kind, size, fabric, job) for kind in ("openmpi", "hpcx")},
-        gpu_numa=size.gpu_numa if count and job.processes_per_node == count and whole else (),
+        gpu_numa=size.gpu_numa if count and job.processes_per_node == count and has_node else (),
     )
 
 

@@ -49,8 +49,8 @@ class _Reading:
             bound.append((item.node, name))
         named = {id(node): name for node, name in bound if name is not None and _is_params(node)}
         self.names.update(named.values())
-        wholes = [*tree.find_all(nodes.Name), *tree.find_all(nodes.Getattr)]
-        if any(_is_params(node) and id(node) not in named for node in wholes):
+        references = [*tree.find_all(nodes.Name), *tree.find_all(nodes.Getattr)]
+        if any(_is_params(node) and id(node) not in named for node in references):
             self.everything = True
         from jinja2 import meta
 

@@ -23,7 +23,7 @@ from fairway_runner.jobs.job_fields import Note, Tags, require, require_pattern
 from fairway_runner.jobs.sweep_values import Called
 
 # Fields of the entire run that no step can have.
-OF_THE_WHOLE = ("name", "tags", "note", "code")
+COMMON_FIELDS = ("name", "tags", "note", "code")
 
 StepName = Annotated[
     str,
@@ -95,7 +95,7 @@ class Step(BaseModel):
     """Steps that come before it: a name, a list of names, or by name how each must have ended."""
 
 
-class Whole(BaseModel):
+class StepsFile(BaseModel):
     """A file with steps, before each is looked at as a job."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
@@ -124,12 +124,12 @@ class NamedStep:
 def read_steps(document: Document, run: str) -> list[NamedStep]:
     """Returns the steps of a file, each after those that it depends on; `run` is the workflow's ID.
     Raises UserError at its line for each error in them, except errors in the job of one."""
-    whole = document.validate(Whole)
+    outer = document.validate(StepsFile)
     _require_known(document)
     before: dict[str, set[str]] = {}  # the steps that have ended when one begins
     found = []
-    for name in _ordered(whole, document):
-        after = whole.steps[name].after
+    for name in _ordered(outer, document):
+        after = outer.steps[name].after
         before[name] = set(after).union(*(before[other] for other in after))
         own = _document_of(document, name, run, before[name])
         found.append(NamedStep(name, after, own))
@@ -160,29 +160,29 @@ def _require_known(document: Document) -> None:
             message = f"unknown key `{key}`"
             findings.append(document.finding("bad-steps", (key,), message, hint, of_key=True))
     for name, step in document.data["steps"].items():
-        for key in (key for key in OF_THE_WHOLE if key in step):
+        for key in (key for key in COMMON_FIELDS if key in step):
             path, message = ("steps", name, key), f"`{key}` applies to all steps"
             findings.append(document.finding("bad-steps", path, message, "write it beside `steps`"))
     if findings:
         raise UserError(findings)
 
 
-def _ordered(whole: Whole, document: Document) -> list[str]:
+def _ordered(outer: StepsFile, document: Document) -> list[str]:
     """Returns their names in order. Raises UserError for an unknown one, and for a circle."""
-    for name, step in whole.steps.items():
+    for name, step in outer.steps.items():
         for other in step.after:
-            if other not in whole.steps:
-                message, hint = f"there is no step `{other[:60]}`", did_you_mean(other, whole.steps)
+            if other not in outer.steps:
+                message, hint = f"there is no step `{other[:60]}`", did_you_mean(other, outer.steps)
                 raise document.error("bad-steps", ("steps", name, "after"), message, hint)
     found: list[str] = []
-    while len(found) < len(whole.steps):
+    while len(found) < len(outer.steps):
         ready = [
             name
-            for name, step in whole.steps.items()
+            for name, step in outer.steps.items()
             if name not in found and set(step.after) <= set(found)
         ]
         if not ready:
-            left = [name for name in whole.steps if name not in found]
+            left = [name for name in outer.steps if name not in found]
             message = f"these steps wait for each other: {', '.join(left)}"
             hint = "remove one of them from `after`"
             raise document.error("bad-steps", ("steps", left[0], "after"), message, hint)
@@ -207,11 +207,11 @@ def _document_of(document: Document, name: str, run: str, before: set[str]) -> D
         }
         return kept | {path[2:]: at for path, at in table.items() if path[:2] == root}
 
-    whole = document.text
-    keys, values = placed(whole.keys), placed(whole.values)
-    values.setdefault((), whole.values[()])
-    written, own_written = _fields_of(whole.data, name)
-    text = YamlText(whole.file, whole.source, {**written, **own_written}, keys, values)
+    outer = document.text
+    keys, values = placed(outer.keys), placed(outer.values)
+    values.setdefault((), outer.values[()])
+    written, own_written = _fields_of(outer.data, name)
+    text = YamlText(outer.file, outer.source, {**written, **own_written}, keys, values)
     return Document(text, data, placed(document.overrides))
 
 
@@ -273,7 +273,7 @@ def job_schema() -> dict[str, Any]:
     kept["properties"]["from"] = {"const": "step", "description": "`step` says that it is one's."}
     kept["description"] = "What a task of a step before has kept."
     definitions |= {"StepInput": kept, "BestOfStep": best}
-    step = {k: v for k, v in schema["properties"].items() if k not in OF_THE_WHOLE}
+    step = {k: v for k, v in schema["properties"].items() if k not in COMMON_FIELDS}
     inputs = deepcopy(step["inputs"])
     of_best = {"properties": {"best": {"$ref": "#/$defs/BestOfStep"}}, "required": ["best"]}
     inputs["additionalProperties"]["anyOf"] += [

@@ -144,9 +144,9 @@ def size_offered(
         return
     for restriction in sku.get("restrictions") or ():
         info = restriction.get("restrictionInfo") or {}
-        whole = str(restriction.get("type", "")).lower() == "location"
-        if whole or (zone and str(zone) in (info.get("zones") or ())):
-            where = location if whole else f"zone {zone} of {location}"
+        everywhere = str(restriction.get("type", "")).lower() == "location"
+        if everywhere or (zone and str(zone) in (info.get("zones") or ())):
+            where = location if everywhere else f"zone {zone} of {location}"
             reason = restriction.get("reasonCode", "no reason given")
             message = f"{size} is not available to this subscription in {where}: {reason}"
             yield Finding("size-restricted", message, f"request access; see: {how}", path)

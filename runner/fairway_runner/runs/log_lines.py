@@ -36,7 +36,7 @@ class Line:
     and the `rest` without that label."""
 
     attempt: int
-    whole: bytes
+    full: bytes
     rank: int | None
     rest: bytes
 

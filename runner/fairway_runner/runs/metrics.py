@@ -50,12 +50,12 @@ def search(name: str, pattern: re.Pattern[str], texts: Sequence[str]) -> Found:
     """Returns the values of a metric in some texts. Raises UserError if its pattern is too slow."""
     known = pattern.pattern
     # In another thread nothing could stop it, and it would block all other threads.
-    is_apart = threading.current_thread() is not threading.main_thread()
+    in_thread = threading.current_thread() is not threading.main_thread()
     try:
-        with _ALONE if is_apart else nullcontext():
+        with _ALONE if in_thread else nullcontext():
             if known in _SLOW:
                 raise process_limits.OverLimit
-            if not is_apart:
+            if not in_thread:
                 return _limited(pattern, texts)
             from fairway_runner import worker  # commands have one thread and never need it
 

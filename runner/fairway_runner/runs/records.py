@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from fairway_agent.quick import dataclass
-from fairway_agent.records import Fields, JsonRecord, Moment, Plain, Unfit, Whole
+from fairway_agent.records import Fields, Integer, JsonRecord, Moment, Plain, Unfit
 from fairway_agent.spec import Retry, RunPlan, TaskSpec
 from fairway_agent.state_files import FINAL_STATES as FINAL_STATES
 from fairway_agent.state_files import RunState, TaskState
@@ -245,7 +245,7 @@ class StepRecord(JsonRecord, called="a step"):
     name: str
     run: str
     target: str
-    after: dict[str, str | list[Whole]]
+    after: dict[str, str | list[Integer]]
     waits: bool = False
 
     def check(self, found: Fields) -> None:
@@ -268,10 +268,10 @@ def has_steps(folder: Path) -> bool:
     return (folder / STEPS_FILE).exists()
 
 
-def is_step_of(folder: Path, whole: str) -> bool:
+def is_step_of(folder: Path, parent_run: str) -> bool:
     """Returns True if the folder is a run's, and this run is a step of the given run."""
     step = facts_in(folder / "provenance.json").get("step")
-    return isinstance(step, dict) and step.get("of") == whole
+    return isinstance(step, dict) and step.get("of") == parent_run
 
 
 def steps_text(steps: Sequence[StepRecord]) -> str:

@@ -221,9 +221,9 @@ class RunStore(RunFolders):
         if text in known:
             matches = [text]
         if len(matches) > 1 and has_steps(self.folder / matches[0]):  # the shortest match
-            whole, *others = matches
-            if all(is_step_of(self.folder / each, whole) for each in others):
-                matches = [whole]
+            parent_run, *others = matches
+            if all(is_step_of(self.folder / each, parent_run) for each in others):
+                matches = [parent_run]
         if len(matches) > 1 and going:
             matches = [each for each in matches if self._goes_on(each)] or matches
         if len(matches) == 1:

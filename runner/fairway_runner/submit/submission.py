@@ -288,8 +288,8 @@ CUT_OFF = "cut-off-submission"
 
 def error_with_state(run: Run, error: UserError) -> UserError:
     """Returns the error, with the state of a run that is recorded and has not started."""
-    told = any(finding.id == CUT_OFF for finding in error.findings)
-    if told or not run.folder.is_dir():
+    reported = any(finding.id == CUT_OFF for finding in error.findings)
+    if reported or not run.folder.is_dir():
         return error
     hint = f"resume it with: fairway submit --resume {run.id}"
     finding = Finding(CUT_OFF, f"{run.id} is recorded, but has not started", hint)

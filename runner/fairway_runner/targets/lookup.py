@@ -65,7 +65,7 @@ def _ssh_settings(host: str, user: str) -> list[tuple[str, str]]:
     config = os.environ.get("FAIRWAY_SSH_CONFIG", "")
     words = ["ssh", *(["-F", config] if config else []), "-G", *(["-l", user] if user else [])]
     try:
-        told = subprocess.run(
+        output = subprocess.run(
             [*words, "--", host],
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -75,7 +75,7 @@ def _ssh_settings(host: str, user: str) -> list[tuple[str, str]]:
         ).stdout
     except (OSError, subprocess.TimeoutExpired):
         return []
-    lines = (line.partition(" ") for line in told.splitlines())
+    lines = (line.partition(" ") for line in output.splitlines())
     return [(name, value) for name, _, value in lines if value]
 
 

@@ -56,10 +56,10 @@ def test_gang_is_complete_once_all_pods_have_come(
     pod: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     group = begun(pod, 0, 2)
-    assert not group.is_whole()
+    assert not group.is_complete()
     arrive(group, 1)
-    assert group.is_whole()
-    assert not Gang(pod, "3", 1, 3).is_whole(), "another start"
+    assert group.is_complete()
+    assert not Gang(pod, "3", 1, 3).is_complete(), "another start"
     monkeypatch.setattr(sshd_mesh, "connect", lambda _, hosts: ",".join(hosts))
     hosts, config = group.gather()
     assert [host.name for host in hosts] == ["nd-0", "nd-1", "nd-2"]
@@ -87,10 +87,10 @@ def test_gang_waits_for_its_pods_until_its_patience_ends(
     (pod / "target.json").write_text(json.dumps({"nodes": nodes, "kubernetes": own}))
     group = begun(pod, 0)
     clock.now += minutes * 60
-    assert not group.is_whole()
+    assert not group.is_complete()
     clock.now += 1
     with pytest.raises(Fault, match=f"1 of its 3 pods had started after {minutes} min") as raised:
-        group.is_whole()
+        group.is_complete()
     assert raised.value.record["hint"].startswith(hint)
 
 
@@ -100,14 +100,14 @@ def test_gang_waits_longer_while_nodes_are_being_started(pod: Path, clock: Clock
     why = "1 of its 3 pods run: waiting for 2 nodes: none fits; the pool scales up"
     for minute in range(4):
         control.note_lacking(pod, 0, "3", why, 60.0 * (minute + 1))
-        assert not group.is_whole()
+        assert not group.is_complete()
         clock.now += group.patience
-        assert not group.is_whole()
+        assert not group.is_complete()
     # From now on the autoscaler reports nothing.
     clock.now += 1
     said = "1 of its 3 pods had started after 15 min without another node: "
     with pytest.raises(Fault) as raised:
-        group.is_whole()
+        group.is_complete()
     assert str(raised.value) == said + why
 
 
@@ -118,12 +118,12 @@ def test_gang_gives_up_if_nodes_are_started_repeatedly_and_none_comes(
     group = begun(pod, 0)
     for minute in range(17):
         control.note_lacking(pod, 0, "3", "the pool scales up", 60.0 * (minute + 1))
-        assert not group.is_whole()
+        assert not group.is_complete()
         clock.now += group.patience / 2
     with pytest.raises(Fault, match="1 of its 3 pods had started after 120 min: the pool scales"):
-        group.is_whole()
+        group.is_complete()
     group.begin()
-    assert not group.is_whole(), "another attempt"
+    assert not group.is_complete(), "another attempt"
 
 
 def test_gang_wait_ends_if_another_pod_is_blocked(pod: Path) -> None:
@@ -132,12 +132,12 @@ def test_gang_wait_ends_if_another_pod_is_blocked(pod: Path) -> None:
     why = "its image own:1 cannot be pulled: manifest unknown"
     control.note_blocked(pod, 0, "3", why)
     with pytest.raises(Fault, match=f"2 of its 3 pods did not start: {why}"):
-        group.is_whole()
-    assert not group.is_whole()  # the next attempt may succeed
+        group.is_complete()
+    assert not group.is_complete()  # the next attempt may succeed
     control.note_blocked(pod, 0, "3", why)
     arrive(group, 1)
     arrive(group, 2)
-    assert group.is_whole()
+    assert group.is_complete()
 
 
 def test_gang_waits_until_a_lost_pod_is_replaced_unless_that_is_blocked(
@@ -178,17 +178,17 @@ def test_gang_remembers_a_terminated_pod_until_the_next_attempt(
     monkeypatch.setattr(sshd_mesh, "connect", lambda *_: pod)
     group = begun(pod, 0, 1, size=2)
     group.gather()
-    assert not group.was_told()
+    assert not group.was_signalled()
     assert not group.has_changed()
     group.leave(1)  # as u-1, which is its id
-    assert group.was_told()
+    assert group.was_signalled()
     # Nothing starts there any more, and programs that run there are to end.
     assert group.has_changed()
     assert group.gather() is None
     arrive(group, 1, uid="another")
-    assert group.was_told()
+    assert group.was_signalled()
     group.gather()
-    assert not group.was_told()
+    assert not group.was_signalled()
 
 
 @pytest.mark.parametrize(
@@ -217,7 +217,9 @@ def test_gang_terminated_pod_stays_while_the_first_pod_has_programs_in_it(
         code = gang.serve(group, 1, wakeup, lambda: next(told), lambda: len(waited) > ends_after)
     assert code == TERMINATED
     assert waited == [False] + [True] * ends_after
-    assert (group.folder / "1.told").read_text() == "u-1"  # the first pod sees that it is leaving
+    assert (
+        group.folder / "1.signalled"
+    ).read_text() == "u-1"  # the first pod sees that it is leaving
 
 
 def test_gang_finds_the_sessions_that_another_pod_started(pod: Path) -> None:

@@ -289,7 +289,7 @@ class TestCost:
         other = {**own, "auto_scale": [{"formula": "$TargetDedicatedNodes = 300;"}]}
         for sides in ((own, other), (pool(5), own), (own, pool(5))):
             (change,) = self._cost(make_plan("e", (address, "update", *sides))).changes
-            assert (change.difference, change.at_minimum, change.whole) == (None, None, False)
+            assert (change.difference, change.at_minimum, change.is_complete) == (None, None, False)
         tagged = {**own, "metadata": {"a": "b"}}
         assert self._cost(make_plan("f", (address, "update", own, tagged))).changes == ()
 
@@ -419,8 +419,10 @@ def test_review_refuses_two_plans_of_one_stack(make_plan: Any) -> None:
         _review("s=" + make_plan("a"), "s=" + make_plan("b"))
 
 
-def _change(address: str, difference: float | None, *, whole: bool = False) -> CostChange:
-    return CostChange("compute", address, "VM", 0.0, difference, difference, difference, whole)
+def _change(address: str, difference: float | None, *, is_complete: bool = False) -> CostChange:
+    return CostChange(
+        "compute", address, "VM", 0.0, difference, difference, difference, is_complete
+    )
 
 
 def _first(*changes: CostChange, most: int | None = None) -> str:
@@ -432,7 +434,7 @@ def test_review_cost_lines_name_some_unpriced_changes_and_count_the_rest() -> No
     for known in (None, 0.5):
         said = _first(_change("vm.files", None), _change("vm.b", known), _change("vm.c", known))
         assert "3 of 3 changes (vm.files, vm.b, vm.c)" in said
-    priced = _change("vm.known", 1.0, whole=True)
+    priced = _change("vm.known", 1.0, is_complete=True)
     said = _first(priced, *(_change(f"vm.n{n}", None) for n in range(1, 1203)), most=2)
     assert "1202 of 1203 changes (vm.n1, vm.n2 and 1,200 more)" in said
     assert "vm.known" not in said

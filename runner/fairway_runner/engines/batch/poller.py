@@ -299,7 +299,7 @@ def setup_status(nodes: list[Any], account: Account, log: Path, *, ended: bool) 
             continue  # it is still running, or nothing ran there
         try:
             said = json.loads(account.node_file(name, f"{root}/wd/setup.json", 0, 4096))
-            last = Fields(said, "what the setup says").whole("exit_code")
+            last = Fields(said, "what the setup says").integer("exit_code")
             log.write_bytes(account.node_file(name, f"{root}/stdout.txt", 0, _SETUP_LOG))
         except (ServiceError, ValueError, RecursionError, Unfit):
             continue  # the node is gone with its files, or a task overwrote them

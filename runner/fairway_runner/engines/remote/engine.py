@@ -319,7 +319,7 @@ class ScheduledEngine(RemoteEngine[A]):
     answered: float = field(default_factory=time.monotonic)
     """Time of the scheduler's last answer about runs, on the monotonic clock; initially the time at
     which it was first needed."""
-    told: bool = False
+    warned: bool = False
     """True once the user was warned that the scheduler does not answer."""
 
     def request(self, run: RunFolder, submission: Submission, code: str) -> JsonRecord:
@@ -344,11 +344,11 @@ class ScheduledEngine(RemoteEngine[A]):
         silent = self.mirror.refresh(runs, logs=logs, samples=samples)
         now = time.monotonic()
         if not silent:
-            self.answered, self.told = now, False
+            self.answered, self.warned = now, False
         elif now - self.answered > self.deadline:
             raise StillUnavailable.of(NO_ANSWER, silent, self.DOWN, exit_code=5)
-        elif not self.told:
-            self.told = True
+        elif not self.warned:
+            self.warned = True
             text = "%s: %s; states are as they were last known at %s"
             warn(text, self.target.name, silent, clock(min(run.last_known for run in runs)))
 

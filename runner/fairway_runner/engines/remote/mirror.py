@@ -103,8 +103,8 @@ def known_logs(run: RunFolder, *, final: bool) -> dict[str, int]:
         log = folder / "log.txt"
         size = log.stat().st_size if log.exists() else 0
         state = known_task(folder)
-        whole = None if state is None else state.log_size
-        if (whole is None and not final) or (whole is not None and size < whole):
+        full = None if state is None else state.log_size
+        if (full is None and not final) or (full is not None and size < full):
             known[name] = size
     return known
 

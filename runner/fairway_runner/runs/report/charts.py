@@ -73,7 +73,7 @@ def _metric_chart(metric: str, named: Sequence[tuple[str, str, Series]]) -> Mark
     title = "value printed, about" if is_sampled else "value printed"
     if axis is not None:
         title = "step" if axis == metric else axis
-    parts = [*axes(x, y, title, whole_ticks(x) if last > first else [first]), lines]
+    parts = [*axes(x, y, title, integer_ticks(x) if last > first else [first]), lines]
     return chart(f"curve-{metric}", metric, description, SIZE, parts)
 
 
@@ -85,7 +85,7 @@ def _polylines(drawn: Sequence[Line], hints: Sequence[str], x: Scale, y: Scale) 
     return tag("g", *lines, class_="lines")
 
 
-def whole_ticks(scale: Scale) -> list[float]:
+def integer_ticks(scale: Scale) -> list[float]:
     """Returns integers from one end of the scale to the other, including its low end."""
     if scale.high - scale.low <= 10:
         return [scale.low + number for number in range(int(scale.high - scale.low) + 1)]
@@ -237,7 +237,7 @@ def scaling(found: Sequence[Point], metric: str) -> Markup:
     y = scale_of(values if wide else [0.0, *values], BOTTOM, TOP, log=wide)
     measured = [(x(point.ranks), y(point.throughput)) for point in found]
     parts = [
-        *axes(x, y, "ranks", _apart([point.ranks for point in found], x)),
+        *axes(x, y, "ranks", _spread([point.ranks for point in found], x)),
         polyline(
             [(x(first.ranks), y(ideal[0])), (x(last.ranks), y(ideal[1]))],
             f"if every rank were as fast as with {first.ranks}",
@@ -256,7 +256,7 @@ def scaling(found: Sequence[Point], metric: str) -> Markup:
     return chart("scaling", f"{metric} over ranks", description, SIZE, parts)
 
 
-def _apart(ranks: Sequence[int], x: Scale) -> list[float]:
+def _spread(ranks: Sequence[int], x: Scale) -> list[float]:
     kept: list[float] = []
     for rank in reversed(ranks):
         if not kept or x(kept[-1]) - x(rank) >= 28:

@@ -46,8 +46,8 @@ class Row:
 
     def name(self, params: Sequence[str]) -> str:
         """Formats the task with the parameters that distinguish it."""
-        told = ", ".join(f"{name} {format_cell(self.task.params.get(name))}" for name in params)
-        return f"task {self.task.index}" + (f": {told}" if told else "")
+        figures = ", ".join(f"{name} {format_cell(self.task.params.get(name))}" for name in params)
+        return f"task {self.task.index}" + (f": {figures}" if figures else "")
 
 
 @dataclass(frozen=True)
