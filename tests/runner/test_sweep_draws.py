@@ -73,6 +73,7 @@ def test_sweep_draws_stay_within_bounds_and_digits_of_every_distribution() -> No
     assert sample({"triangular": [0, 5e-324, 0]}, 2) == [0.0, 0.0]
     assert set(sample({"integer": [5, 6]}, 9)) == {5}
     assert set(sample({"integer": [-3, 4]}, 99)) == {*range(-3, 4)}
+    assert set(sample({"integer": [0, 10, 4]}, 99)) == {0, 4, 8}
     assert set(sample({"choice": ["a", "b", "c"]}, 99)) == {"a", "b", "c"}
     for value in sample({"gauss": [0, 1e-7]}, 100):
         assert value == float(f"{value:.12g}")

@@ -191,21 +191,23 @@ class Called:
 
 
 def _parameters(
-    *names: str, above_zero: Sequence[str] = (), order: Sequence[str] = ()
+    *names: str, optional: str = "", above_zero: Sequence[str] = (), order: Sequence[str] = ()
 ) -> AfterValidator:
-    """Returns a validator that checks that there is a number for each name, that those `above_zero`
-    are, and that those of the `order` are ascending."""
+    """Returns a validator that checks that there is a number for each name, and maybe one for
+    the `optional` one, that those `above_zero` are, and that those of the `order` are ascending."""
+    longer = (*names, optional)
 
     def check(values: list[Any]) -> list[Any]:
-        if len(values) != len(names):
+        given = dict(zip(longer, values, strict=False))
+        if len(values) != len(names) and not (optional and len(values) == len(longer)):
             wanted = f"[{', '.join(names)}]"
             message = f"expected {wanted}, found a list of {len(values)}"
             raise FieldError(message, f"write the numbers as {wanted}")
-        given = dict(zip(names, values, strict=True))
         for position, (name, value) in enumerate(given.items()):
             if name in above_zero and value <= 0:
                 message = f"{name} is {value}: it must be above 0"
-                raise FieldError(message, "for example 0.1", (position,))
+                example = 1 if isinstance(value, int) else 0.1
+                raise FieldError(message, f"for example {example}", (position,))
         for lower, upper in pairwise(order):
             if given[lower] > given[upper]:
                 message = f"{lower} is {given[lower]}, above {upper}, which is {given[upper]}"
@@ -216,7 +218,7 @@ def _parameters(
 
 
 def _has_an_integer(values: list[int]) -> list[int]:
-    start, stop = values
+    start, stop = values[:2]
     if start >= stop:
         message = f"there is no whole number from {start} up to but not {stop}"
         raise FieldError(message, "stop must be above start; it is never drawn itself")
@@ -224,7 +226,11 @@ def _has_an_integer(values: list[int]) -> list[int]:
 
 
 _Numbers = list[FiniteFloat]
-_Integer = Annotated[list[int], _parameters("start", "stop"), AfterValidator(_has_an_integer)]
+_Integer = Annotated[
+    list[int],
+    _parameters("start", "stop", optional="step", above_zero=("step",)),
+    AfterValidator(_has_an_integer),
+]
 _Bounds = Annotated[_Numbers, _parameters("low", "high", order=("low", "high"))]
 _PositiveBounds = Annotated[
     _Numbers, _parameters("low", "high", above_zero=("low",), order=("low", "high"))
@@ -242,7 +248,8 @@ class Distribution(OneKey):
     noun: ClassVar[str] = "a distribution"
 
     integer: _Integer | None = None
-    """`[start, stop]`: a whole number from `start` up to but not `stop`, all equally likely."""
+    """`[start, stop]`: a whole number from `start` up to but not `stop`, all equally likely; of
+    `[start, stop, step]` one of `start`, `start + step` and so on."""
     uniform: _Bounds | None = None
     """`[low, high]`: a number between them, all equally likely."""
     loguniform: _PositiveBounds | None = None
