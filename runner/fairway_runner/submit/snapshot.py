@@ -352,14 +352,24 @@ def _diff(folder: Path) -> str:
     names: set[str] = set()
     for scope in ("--local", "--worktree"):
         words = ("config", scope, "--includes", "-z", "--name-only", "--get-regexp", r"^filter\.")
-        names |= {each.rpartition(".")[0] for each in output_of(ask_git(folder, *words)).split("\0")}
+        names |= {
+            each.rpartition(".")[0] for each in output_of(ask_git(folder, *words)).split("\0")
+        }
     names.discard("")
     if any("=" in name for name in names):  # git would take what follows for the value
         return ""
     none = {"clean": "", "process": "", "required": "false"}
     settings = [f"{name}.{key}={value}" for name in names for key, value in none.items()]
     # A submodule has settings too.
-    words = ("diff", "--no-ext-diff", "--no-textconv", "--ignore-submodules=dirty", "HEAD", "--", ".")
+    words = (
+        "diff",
+        "--no-ext-diff",
+        "--no-textconv",
+        "--ignore-submodules=dirty",
+        "HEAD",
+        "--",
+        ".",
+    )
     return output_of(ask_git(folder, *words, settings=settings))
 
 
