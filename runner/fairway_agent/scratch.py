@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 # Variable of every process of an attempt; not FAIRWAY_…, which launchers pass on to other nodes.
 LEASE = "_FAIRWAY_LEASE"
 
-FOREIGN_HINT = "ask an administrator to remove it"
+FOREIGN_HINT = "remove it, or ask an administrator to"
 
 _SHARE = "share:"
 _NVME = Path("/mnt/resource_nvme")
@@ -36,8 +36,8 @@ def root() -> Path:
 
 
 def own_folder(folder: Path) -> Path:
-    """Creates a folder in the `root`. Raises Fault if another user made it or the root, or may write
-    to one of them: everybody may create folders beside the root."""
+    """Creates a folder in the `root`, beside which everybody may create folders. Raises Fault if
+    another user made one of the two, or may write to it."""
     try:
         machine.own_folder(folder.parent)
         return machine.own_folder(folder)

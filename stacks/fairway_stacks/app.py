@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 # A stack in either of Terraform's languages, and the file that cdktf needs beside HCL.
 _LANGUAGES, _METADATA = ("cdk.tf", "cdk.tf.json"), "metadata.json"
-# Source: Terraform and OpenTofu documentation, "Files and Directories", "Variable definitions files".
+# Source: Terraform's and OpenTofu's documentation of configuration files and variable files.
 _READ = re.compile(r"(\.(tf|tofu)|(^terraform|\.auto)\.tfvars)(\.json)?$")
 
 

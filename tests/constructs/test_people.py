@@ -246,9 +246,10 @@ def test_people_broken_home_leaves_other_accounts_intact(machine: Machine) -> No
         "install -d -o 30003 /home/cleo; touch /home/cleo/.ssh; "
         "install -d -o 30005 /home/eve /home/eve/.ssh; cd /home/eve/.ssh; "
         "echo own >authorized_keys; chmod 0 authorized_keys; "
-        "install -d -o 30006 /home/fay /home/fay/.ssh; mkfifo -m 666 /home/fay/.ssh/authorized_keys; "
-        "install -d -o 30007 /home/gil /home/gil/.ssh; ln -s /dev/zero /home/gil/.ssh/authorized_keys; "
-        "install -d -o 30008 /home/hal /home/hal/.ssh; ln -s mine /home/hal/.ssh/authorized_keys; "
+        "cd /home; for each in 6:fay 7:gil 8:hal; do "
+        "install -d -o 3000${each%:*} ${each#*:} ${each#*:}/.ssh; done; "
+        "mkfifo -m 666 fay/.ssh/authorized_keys; ln -s /dev/zero gil/.ssh/authorized_keys; "
+        "ln -s mine hal/.ssh/authorized_keys; "
         "echo 'own key' >/home/hal/.ssh/mine"
     )
     machine.set_up(_accounts(*people))

@@ -158,9 +158,7 @@ def test_git_facts_have_the_commit_even_if_untracked_files_are_unknown(
 
 
 @pytest.mark.parametrize("scope", ["--local", "--worktree"])
-def test_git_facts_run_no_program_that_the_repository_names(
-    tree: Path, scope: str
-) -> None:
+def test_git_facts_run_no_program_that_the_repository_names(tree: Path, scope: str) -> None:
     """An archive that was only unpacked has a .git/config."""
     trap = executable(tree.parent / "trap", f"touch {tree.parent}/ran; exit 1")
     (tree / ".gitattributes").write_text("*.py filter=odd diff=odd\n*.sh filter=other\n")

@@ -207,8 +207,8 @@ def _refuse(folder: Path, files: Sequence[CodeFile]) -> None:
 
 
 _TIMEOUT = 20  # seconds
-# A repository that was only unpacked has settings of its own, which may name programs for git to run:
-# watchers of files, hooks, and those of a connection that fetches a missing object.
+# A repository that was only unpacked has settings of its own, which may name programs for git to
+# run: watchers of files, hooks, and those of a connection that fetches a missing object.
 _SETTINGS = ("safe.bareRepository=explicit", "core.fsmonitor=false", "core.hooksPath=/dev/null")
 _VARIABLES = {"LC_ALL": "C", "GIT_ALLOW_PROTOCOL": "none"}
 
