@@ -53,12 +53,7 @@ def image_store_options() -> tuple[str, ...]:
     """Returns options that give this user's tasks an image store on the node's local disk: a home
     on NFS cannot hold layers, and a login session's runtime directory disappears with the session.
     Raises Fault if the folder belongs to another user."""
-    place = scratch.root() / "podman"
-    place.mkdir(parents=True, exist_ok=True, mode=0o700)
-    for folder in (place.parent, place):
-        if folder.lstat().st_uid != os.getuid():
-            message = f"{folder} on {os.uname().nodename} belongs to another user"
-            raise Fault("no-containers", message, "ask an administrator to remove it", 4)
+    place = scratch.own_folder(scratch.root() / "podman")
     state, boot = place / "run", _BOOT.read_text(encoding="ascii")
     os.environ["XDG_RUNTIME_DIR"] = str(state)
     with files.hold_lock(place / "lock"):
@@ -354,8 +349,7 @@ def _devices(runtime: str) -> list[str]:
 @contextmanager
 def _kept_image(image: str) -> Iterator[Path]:
     """Yields the file of an image on this host, under a lock: one program at a time fetches it."""
-    folder = scratch.root() / "images"
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    folder = scratch.own_folder(scratch.root() / "images")
     file = folder / f"{hashlib.sha256(image.encode()).hexdigest()[:16]}.sqsh"
     with files.hold_lock(file.with_suffix(".lock")):
         yield file

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import stat
 import struct
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
@@ -138,10 +139,15 @@ _PAUSE = 0.5  # seconds between two checks of what other runs use
 
 
 def own_folder(path: Path) -> Path:
-    """Creates the user's own folder in a public one. Raises OSError if another user owns it."""
+    """Creates the user's own folder in a public one. Raises OSError if another user owns it, or may
+    write to it."""
     path.mkdir(mode=0o700, exist_ok=True)
-    if path.is_symlink() or path.stat().st_uid != os.getuid():
+    # Asked once: another user could replace what is not this one's between two questions.
+    found = path.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
         raise PermissionError(1, "it belongs to another user", str(path))
+    if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise PermissionError(1, "other users may write to it", str(path))
     return path
 
 

@@ -82,6 +82,7 @@ def main() -> None:
     try:
         plan = job_facts.read_shared_plan(run)
         scratch.prepare(os.environ)
+        scratch.own_folder(scratch.root() / "inputs")
         for entry in plan.staged:  # to this node, or from the first node to the shared folder
             if entry.stage == "scratch" or os.environ.get("FAIRWAY_NODE_RANK", "0") == "0":
                 from fairway_agent import access  # slow to import
@@ -108,8 +109,7 @@ def _prepare_all(run: Path, option: str, printed: int | None) -> int:
 
 def _set_up(plan: RunPlan, setup: TaskSpec, run: Path) -> int:
     """Runs the job's setup unless it has succeeded here, and returns its exit code."""
-    done = scratch.root() / "set-up" / run.name
-    done.parent.mkdir(exist_ok=True)
+    done = scratch.own_folder(scratch.root() / "set-up") / run.name
     # Other tasks of the run may start on this node at the same time.
     with files.hold_lock(done.with_name(f".{run.name}.lock")):
         if done.exists():

@@ -5,11 +5,13 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairway_agent import processes
+from fairway_agent import machine, processes
 from fairway_agent.resources import CORES, numbers_of, ranges
+from fairway_boot.files import Fault
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
 # Variable of every process of an attempt; not FAIRWAY_…, which launchers pass on to other nodes.
 LEASE = "_FAIRWAY_LEASE"
 
+FOREIGN_HINT = "remove it, or ask an administrator to"
+
 _SHARE = "share:"
 _NVME = Path("/mnt/resource_nvme")
 _GRACE = 5.0  # seconds for what another run left on the node
@@ -29,6 +33,17 @@ def root() -> Path:
     """Returns this user's folder on the node's local NVMe disks if it has any, else in /var/tmp."""
     base = _NVME if os.access(_NVME, os.W_OK) else Path("/var/tmp")  # noqa: S108 - a folder for each user
     return base / f"fairway-{os.getuid()}"
+
+
+def own_folder(folder: Path) -> Path:
+    """Creates a folder in the `root`, beside which everybody may create folders. Raises Fault if
+    another user made one of the two, or may write to it."""
+    try:
+        machine.own_folder(folder.parent)
+        return machine.own_folder(folder)
+    except (PermissionError, FileExistsError) as error:
+        message = f"{error.filename} on {os.uname().nodename}: {error.strerror}"
+        raise Fault("no-scratch", message, FOREIGN_HINT, 4) from None
 
 
 def lease(run: Path, task: str, attempt: int, nodes: Sequence[Host]) -> str:
@@ -77,8 +92,8 @@ def prepare(environment: Mapping[str, str]) -> None:
 
 def make(folder: Path, *, keep: bool = False) -> None:
     """Creates a task's own folder, and removes those next to it that belong to no live process,
-    unless it is to `keep` them."""
-    folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    unless it is to `keep` them. Raises Fault if another user may write there."""
+    own_folder(folder.parent)
     found = list(folder.parent.iterdir())
     # Listed after the folders: a task has a process before it creates its folder.
     alive = set()
@@ -89,6 +104,13 @@ def make(folder: Path, *, keep: bool = False) -> None:
         if other == folder or not (keep or other.name in alive):
             shutil.rmtree(other, ignore_errors=True)
     folder.mkdir(mode=0o700)
+
+
+def remove(folder: Path) -> None:
+    """Removes a task's own folder, unless another user may write next to it."""
+    with suppress(Fault, OSError):
+        own_folder(folder.parent)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _share_of(variable: str) -> set[int] | None:

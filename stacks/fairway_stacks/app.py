@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
 # A stack in either of Terraform's languages, and the file that cdktf needs beside HCL.
 _LANGUAGES, _METADATA = ("cdk.tf", "cdk.tf.json"), "metadata.json"
+# Source: Terraform's and OpenTofu's documentation of configuration files and variable files.
+_READ = re.compile(r"(\.(tf|tofu)|(^terraform|\.auto)\.tfvars)(\.json)?$")
 
 
 @dataclass(frozen=True)
@@ -75,6 +78,8 @@ def write_stacks(
         resources = _checked(environment, drafts, warn)
         if hcl:
             drafts = _as_hcl(draft, drafts, stacks)
+        for name in drafts:
+            _refuse_additions(outdir / "stacks" / name)
         files = {name: _publish(file, draft, outdir) for name, file in drafts.items()}
         for file in (draft / "manifest.json", *draft.glob(f"stacks/*/{_METADATA}")):
             _publish(file, draft, outdir)
@@ -152,6 +157,20 @@ def _as_hcl(draft: Path, files: Mapping[str, Path], stacks: Mapping[str, Stack])
     text = manifest.read_text(encoding="utf-8")
     manifest.write_text(text.replace("cdk.tf.json", "cdk.tf"), encoding="utf-8")
     return {name: file.with_name("cdk.tf") for name, file in files.items()}
+
+
+def _refuse_additions(stack: Path) -> None:
+    """Raises UserError if there are files in a stack's folder that Terraform would read too, and
+    that nobody has checked."""
+    found = [
+        each
+        for each in (sorted(stack.iterdir()) if stack.is_dir() else ())
+        if _READ.search(each.name) and each.name not in _LANGUAGES
+    ]
+    if found:
+        message = f"{found[0]}: Terraform would read this too, and Fairway did not write it"
+        hint = f"remove it: rm {found[0]}\nor add resources with `extend:` in fairway.yaml"
+        raise UserError.of("foreign-file", message, hint)
 
 
 def _publish(file: Path, draft: Path, outdir: Path) -> Path:

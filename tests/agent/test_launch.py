@@ -17,6 +17,7 @@ from fairway_agent.ssh import attempt
 from fairway_agent.ssh.attempt import SshNodes
 from fairway_agent.task import attempts
 from fairway_agent.task.task import Task
+from fairway_boot.files import Fault
 
 
 def _told(run: Path, index: int | str) -> dict[str, str]:
@@ -103,7 +104,7 @@ def test_checkpoints_of_a_cluster_stay_and_scratch_is_removed_with_its_task(
     ):
         task = Task(plan, TaskSpec(0, checkpoint=own), run, tmp_path / "t", 0, SshNodes())
         assert task.nodes.directories(task)["FAIRWAY_CHECKPOINT_DIR"] == tmp_path / expected
-    (folder := tmp_path / "disk/tasks/r-0").mkdir(parents=True)
+    scratch.make(folder := tmp_path / "disk/tasks/r-0")
     task.nodes.leave(task)
     assert not folder.exists()
 
@@ -119,6 +120,32 @@ def test_input_folder_is_set_by_the_job_or_shared_by_inputs_of_the_same_blobs(
     assert data.parent == tmp_path / "inputs"
     there = Staged("data", "inputs", "words/", "shared", to="/data/words")
     assert str(scratch.input_folder(tmp_path, there)) == "/data/words"
+
+
+@pytest.mark.parametrize("kind", ["link", "open", "foreign", "foreign-link"])
+def test_scratch_that_another_user_could_change_is_refused_and_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """Everybody may create a folder of any name where the root is."""
+    home, root = tmp_path / "home", tmp_path / "root"
+    (home / "thesis").mkdir(parents=True)
+    monkeypatch.setattr(scratch, "root", lambda: root)
+    if kind == "foreign-link":
+        root.symlink_to(tmp_path / "gone")
+    elif kind == "link":
+        root.mkdir(mode=0o700)
+        (root / "tasks").symlink_to(home)
+    else:
+        (root / "tasks/thesis").mkdir(parents=True)
+        root.chmod(0o777 if kind == "open" else 0o700)
+    if kind == "foreign":
+        monkeypatch.setattr(os, "getuid", lambda: root.stat().st_uid + 1)
+    with pytest.raises(Fault, match=f"{root}.* on ") as refused:
+        scratch.prepare({"FAIRWAY_SCRATCH_DIR": str(root / "tasks/job-a-0")})
+    assert refused.value.record["id"] == "no-scratch"
+    scratch.remove(root / "tasks/thesis")
+    assert (home / "thesis").exists()
+    assert kind not in ("open", "foreign") or (root / "tasks/thesis").exists()
 
 
 def begin(lease: str, **variables: str) -> subprocess.Popen[bytes]:
@@ -162,9 +189,9 @@ def test_scratch_prepare_ends_only_leftovers_on_the_tasks_own_devices(
         begin(lease("0", 0, 1)),
         begin(f"{lease('2', 1, 9)}-too"),
     )  # of another node
-    folder = tmp_path / "tasks"
+    folder = scratch.own_folder(tmp_path / "tasks")
     for name in ("sweep-a-1", "sweep-a-2", "sweep-z-0"):
-        (folder / name).mkdir(parents=True)
+        (folder / name).mkdir()
     try:
         assert prepare("0", 0, 1, FAIRWAY_CORES="0-1") == ["sweep-a-0", "sweep-a-1"]
         assert left.wait(300) < 0

@@ -10,6 +10,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -21,11 +22,11 @@ from fairway_agent.fanout import remote_exec
 from fairway_agent.machine import Host
 from fairway_agent.resources import Devices, Gpu, Wanted
 from fairway_agent.shared.reports import CancelRequest, NodesRequest
-from fairway_agent.ssh import runs
+from fairway_agent.ssh import cluster_nodes, runs
 from fairway_agent.ssh.cluster_nodes import Nodes, Queue, note_user, queue_of
 from fairway_boot import cluster
 from fairway_boot.cluster import known_hosts, users
-from fairway_boot.files import Fault
+from fairway_boot.files import Fault, try_lock
 
 
 @pytest.fixture
@@ -283,6 +284,21 @@ def test_shared_queue_serves_users_in_order_of_arrival(queue: Path) -> None:
         assert why == "waits for 2 nodes: 1 free of 2 that are up; holds uses 1"
         with somebody(BOB, take(queue, "his", 1)) as [none, why]:
             assert (none, why) == ([], "waits behind hers")
+
+
+def test_shared_queue_with_a_lock_that_is_never_given_back_is_named_as_the_reason(
+    queue: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster_nodes, "_PATIENCE", 0.0)
+    lock = queue / "clusters/pair/queue.lock"
+    with (
+        somebody(ADA, partial(try_lock, lock)),
+        somebody(BOB, take(queue, "his", 1)) as [none, why],
+    ):
+        assert none == []
+        assert f"waits for {lock}" in why
+    with somebody(BOB, take(queue, "his", 1)) as [taken, _]:
+        assert taken == ["node-1"]
 
 
 def test_shared_queue_never_gives_one_node_to_two_users(

@@ -238,14 +238,19 @@ def test_people_broken_home_leaves_other_accounts_intact(machine: Machine) -> No
     """People can break their own home, and a node takes no jobs until the unit has succeeded."""
     people = [
         Person(name=name, keys=(f"{KEY} {name}",), uid=30001 + number)
-        for number, name in enumerate(("ada", "bob", "cleo", "dan", "eve"))
+        for number, name in enumerate(("ada", "bob", "cleo", "dan", "eve", "fay", "gil", "hal"))
     ]
     machine.run(
         "install -d -o 30009 /home/ada; mkdir /home/other; chown 30002 /home/other; "
         "ln -s other /home/bob; chown -h 30002 /home/bob; "
         "install -d -o 30003 /home/cleo; touch /home/cleo/.ssh; "
         "install -d -o 30005 /home/eve /home/eve/.ssh; cd /home/eve/.ssh; "
-        "echo own >authorized_keys; chmod 0 authorized_keys"
+        "echo own >authorized_keys; chmod 0 authorized_keys; "
+        "cd /home; for each in 6:fay 7:gil 8:hal; do "
+        "install -d -o 3000${each%:*} ${each#*:} ${each#*:}/.ssh; done; "
+        "mkfifo -m 666 fay/.ssh/authorized_keys; ln -s /dev/zero gil/.ssh/authorized_keys; "
+        "ln -s mine hal/.ssh/authorized_keys; "
+        "echo 'own key' >/home/hal/.ssh/mine"
     )
     machine.set_up(_accounts(*people))
     said = machine.boot().stderr
@@ -254,10 +259,15 @@ def test_people_broken_home_leaves_other_accounts_intact(machine: Machine) -> No
     assert "File exists" in said
     assert machine.run("cat /home/eve/.ssh/authorized_keys").stdout == "own\n"
     assert "eve has no keys here" in said
+    for name in ("fay", "gil"):
+        assert f"{name} has no keys here" in said
     for name in ("ada", "bob", "cleo"):
         assert f"{name} has no keys here" in said
         assert not machine.run(f"cat /home/{name}/.ssh/authorized_keys", check=False).stdout
     assert f"{KEY} dan" in machine.run("cat /home/dan/.ssh/authorized_keys").stdout
+    own = machine.run("cat /home/hal/.ssh/authorized_keys").stdout
+    assert own.startswith("own key\n")
+    assert f"{KEY} hal" in own
 
 
 def test_people_machine_identity_is_reachable_for_root_and_services_only(machine: Machine) -> None:

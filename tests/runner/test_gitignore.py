@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from endings import refused
+from programs import executable
 
 from fairway_core.findings import Finding
 from fairway_core.target import Target
@@ -150,10 +151,34 @@ def test_git_facts_have_the_commit_even_if_untracked_files_are_unknown(
 ) -> None:
     git(tree, "commit", "-q", "--allow-empty", "-m", "first")
     ask = snapshot.ask_git
-    silent = lambda folder, *words: None if "--others" in words else ask(folder, *words)  # noqa: E731
+    silent = lambda *words, **more: None if "--others" in words else ask(*words, **more)  # noqa: E731
     monkeypatch.setattr(snapshot, "ask_git", silent)
     facts, _ = snapshot.git_facts(tree)
     assert (bool(facts["commit"]), facts["untracked"]) == (True, [])
+
+
+@pytest.mark.parametrize("scope", ["--local", "--worktree"])
+def test_git_facts_run_no_program_that_the_repository_names(tree: Path, scope: str) -> None:
+    """An archive that was only unpacked has a .git/config."""
+    trap = executable(tree.parent / "trap", f"touch {tree.parent}/ran; exit 1")
+    (tree / ".gitattributes").write_text("*.py filter=odd diff=odd\n*.sh filter=other\n")
+    for name in ("code.py", "code.sh"):
+        (tree / name).write_text("one\n")
+    git(tree, "add", "--force", ".")
+    git(tree, "commit", "-q", "-m", "first")
+    for name in ("code.py", "code.sh"):
+        (tree / name).write_text("two\n")
+    hook = tree / ".git/hooks/post-index-change"
+    hook.parent.mkdir(exist_ok=True)
+    hook.symlink_to(trap)
+    git(tree, "config", "extensions.worktreeConfig", "true")
+    names = ("filter.odd.clean", "filter.other.process", "diff.odd.command", "diff.odd.textconv")
+    for name in ("core.fsmonitor", "diff.external", *names):
+        git(tree, "config", scope, name, str(trap))
+    git(tree, "config", scope, "filter.odd.required", "true")
+    facts, diff = snapshot.git_facts(tree)
+    assert not (tree.parent / "ran").exists()
+    assert (facts["dirty"], diff.count("+two")) == (True, 2)
 
 
 def test_code_files_that_are_never_sent_are_documented() -> None:

@@ -97,6 +97,10 @@ def test_bin_synth_works_from_any_folder_without_activated_environment(
         ({"FAIRWAY_ENVIRONMENT": ""}, "[no-environment]"),
         ({"FAIRWAY_STACKS": "stat"}, "FAIRWAY_STACKS: no stacks `stat`"),
         ({"CDKTF_OUTDIR": "FOLDER/file/out"}, "set CDKTF_OUTDIR to a folder"),
+        ({"LEFT": "x_override.tf"}, "demo-data/x_override.tf: Terraform would read this too"),
+        ({"LEFT": "override.tofu.json"}, "demo-data/override.tofu.json: Terraform would"),
+        ({"LEFT": "a.auto.tfvars"}, "demo-data/a.auto.tfvars: Terraform would"),
+        ({"LEFT": "terraform.tfvars.json"}, "rm FOLDER/out/stacks/demo-data/terraform.tfvars.json"),
     ],
 )
 def test_synth_that_is_refused_changes_no_folder(
@@ -106,11 +110,13 @@ def test_synth_that_is_refused_changes_no_folder(
     stale = tmp_path / "out/stacks/lab-network/cdk.tf.json"
     stale.parent.mkdir(parents=True)
     stale.write_text("{}")
+    (own := tmp_path / "out/stacks/demo-data").mkdir()
+    (own / variables.get("LEFT", "terraform.tfstate")).touch()
     given = {"CDKTF_OUTDIR": "FOLDER/out", "FAIRWAY_ENVIRONMENT": "demo", **variables}
     done = synth(**{name: each.replace("FOLDER", str(tmp_path)) for name, each in given.items()})
     assert (done.returncode, done.stdout) == (2, "")
-    assert said in done.stderr
-    assert [*tmp_path.rglob("*.json")] == [stale]
+    assert said.replace("FOLDER", str(tmp_path)) in done.stderr
+    assert [*tmp_path.rglob("cdk.tf*")] == [stale]
     # An argument takes precedence.
     assert "FAIRWAY_STACKS" not in synth("nothing", **variables).stderr
 

@@ -75,7 +75,8 @@ uid=\$(id -u)
 folder=$place/fairway-\$uid
 if [ "\$uid" != 0 ]; then
     [ -e "\$folder" ] || mkdir -m 700 "\$folder"
-    if [ -h "\$folder" ] || [ ! -d "\$folder" ] || [ ! -O "\$folder" ]; then
+    # Asked once: another user could replace what is not this one's between two questions.
+    if [ "\$(LC_ALL=C stat -c '%u %F' "\$folder")" != "\$uid directory" ]; then
         echo "podman: \$folder is not a folder of yours: ask an administrator to remove it" >&2
         exit 125
     fi

@@ -2,7 +2,8 @@
 # Gives each person of the environment an account of their own: the same user id on every machine,
 # a home that is closed to others, their public keys, and sudo only where it was said. Runs at each
 # boot and when the list changes; may be run by hand at any time, and changes nothing that is right.
-# With --fence it only keeps the machine's identity from their programs, early at each boot.
+# With --fence it only keeps the machine's identity from their programs, early at each boot; with
+# --home NAME UID it only fills a person's home.
 set -euo pipefail
 
 # One key a line: account, user id, whether it may use sudo, the key.
@@ -131,22 +132,23 @@ make_peer_key() {
     [[ -n $QUEUE_MOUNT ]] || return 0
     as "$1" mkdir -p -m 700 "${key%/*}"
     # shellcheck disable=SC2016 # $1 is the inner shell's
-    as "$1" flock "$key.lock" bash -c \
+    as "$1" flock --timeout 10 "$key.lock" bash -c \
         '[[ -e $1.pub ]] || { rm -f "$1" && ssh-keygen -q -t ed25519 -N "" -C fairway -f "$1"; }' \
         bash "$key"
 }
 
 # What people add themselves stays; what was taken out of the list goes. A file that cannot be read now
-# stays as it is: only find tells it from one that is not there.
+# stays as it is: only find tells it from one that is not there. A device or a pipe has no end.
 keep_keys() {
     local name=$1 file=$HOMES/$1/.ssh/authorized_keys old new
     as "$name" mkdir -p -m 700 "${file%/*}"
-    old=$(as "$name" find "${file%/*}" -maxdepth 1 -name "${file##*/}" -exec cat {} +)
+    old=$(as "$name" find -L "${file%/*}" -maxdepth 1 -name "${file##*/}" \
+        \( -type f -size -1024k -exec head -c 1M {} + -o -exec false {} + \))
     new=$(
         sed '/^# fairway: begin$/,/^# fairway: end$/d' <<<"$old" | sed '/^$/d'
         printf '# fairway: begin\n'
         awk -v name="$name" '$1 == name { $1 = $2 = $3 = ""; sub(/^ +/, ""); print }' "$people"
-        [[ -z $QUEUE_MOUNT ]] || as "$name" cat "${file%/*}/id_fairway.pub"
+        [[ -z $QUEUE_MOUNT ]] || as "$name" head -c 1K "${file%/*}/id_fairway.pub"
         printf '# fairway: end\n'
     )
     [[ $old != "$new" ]] || return 0
@@ -157,19 +159,11 @@ keep_keys() {
 }
 
 # People can break their own homes (a link, a file named .ssh, no room left): that costs them their
-# keys, and nobody else an account. Not as part of a condition, where set -e has no effect.
+# keys, and nobody else an account. In a process of its own: their programs can keep a lock or a pipe
+# open for ever, and what waits for them ends with it.
 fill_home() {
-    local failed
-    set +e
-    (
-        set -e
-        make_home "$@"
-        make_peer_key "$1"
-        keep_keys "$1"
-    )
-    failed=$?
-    set -e
-    ((failed == 0)) || say "$1 has no keys here until that is put right"
+    timeout --kill-after=5 60 "$BASH" "${BASH_SOURCE[0]}" --home "$@" </dev/null ||
+        say "$1 has no keys here until that is put right"
 }
 
 # Docker's daemon does for its group what root may do. The devices of AMD's GPUs are open to their
@@ -229,6 +223,12 @@ main() {
     local name uid admin
     # shellcheck source=/dev/null
     source "${FAIRWAY_PEOPLE_SETTINGS:-/etc/fairway/people-settings}"
+    if [[ ${1:-} == --home ]]; then
+        make_home "$2" "$3"
+        make_peer_key "$2"
+        keep_keys "$2"
+        return 0
+    fi
     fence_identity
     [[ ${1:-} != --fence ]] || return 0
     lock_others

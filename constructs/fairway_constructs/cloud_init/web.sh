@@ -63,7 +63,8 @@ open_account() {
     key=$(as "$USER_NAME" cat "$HOMES/$USER_NAME/.ssh/id_fairway.pub")
     file=$HOMES/$ACCOUNT/.ssh/authorized_keys
     as "$ACCOUNT" mkdir -p -m 700 "${file%/*}"
-    old=$(as "$ACCOUNT" find "${file%/*}" -maxdepth 1 -name "${file##*/}" -exec cat {} +)
+    old=$(as "$ACCOUNT" find -L "${file%/*}" -maxdepth 1 -name "${file##*/}" \
+        \( -type f -size -1024k -exec head -c 1M {} + -o -exec false {} + \))
     ! grep -qxF "restrict $key" <<<"$old" || return 0
     new=$(grep -v -e " $USER_NAME\$" -e '^$' <<<"$old" || true)
     printf '%s\n' ${new:+"$new"} "restrict $key" | as "$ACCOUNT" tee "$file.web" >/dev/null

@@ -186,8 +186,8 @@ class Gang:
 
 def base() -> Path:
     """Returns this pod's own folder, which has the same path in each."""
-    folder = scratch.root() / "pods" / os.environ["_FAIRWAY_POD"]
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    folder = scratch.own_folder(scratch.root() / "pods") / os.environ["_FAIRWAY_POD"]
+    folder.mkdir(exist_ok=True, mode=0o700)
     return folder
 
 

@@ -4,7 +4,8 @@ outlives its job, and keeps using the GPUs.
 
     allocation before SHARED                ends what killed jobs have left, before a task's script
     allocation signal RUN TASK SIGNAL       signals a task's processes on one of its other nodes
-    allocation leave RUN TASK GRACE FOLDER  ends these, and removes the task's FOLDER on that node
+    allocation make FOLDER                  creates the task's FOLDER on one of its other nodes
+    allocation leave RUN TASK GRACE FOLDER  ends its processes, and removes the FOLDER on that node
 
 SHARED is the folder of all runs. If a job has a cgroup, Slurm itself ends all of its processes.
 
@@ -40,6 +41,7 @@ from fairway_agent.container import entry as any_entry
 from fairway_agent.fanout import launchers
 from fairway_agent.sampler import Sampling, sampler
 from fairway_agent.slurm.jobs import ENDED
+from fairway_agent.state_files import IO_ERROR
 from fairway_agent.task.scheduled import SharedNodes, is_prepared, scratch_folder
 from fairway_boot.files import Fault
 from fairway_boot.slurm import commands
@@ -201,9 +203,12 @@ class SlurmNodes(SharedNodes):
             folder = scratch_folder(task)  # on every node, without leftovers
             scratch.make(folder, keep=task.share is not None)
             if words := _on_others(task):
-                make = 'rm -rf -- "$1" && mkdir -p -m 700 -- "$1"'
-                words += ["sh", "-c", make, "sh", str(folder)]
-                subprocess.call(words, env=_for_step(), stdin=subprocess.DEVNULL)
+                words += [*processes.program(_HERE), "make", str(folder)]
+                code = subprocess.call(words, env=_for_step(), stdin=subprocess.DEVNULL)
+                if code == IO_ERROR:
+                    nodes = ", ".join(host.name for host in task.hosts[1:])
+                    message = f"{folder} on one of {nodes} is not this user's alone"
+                    raise Fault("no-scratch", message, scratch.FOREIGN_HINT, 4)
             return command
         return [*processes.program(_PREPARE), str(task.run_folder), "--outside", *command]
 
@@ -319,9 +324,14 @@ def main() -> None:
         end_leftovers(Path(words[0]), os.environ)
     elif what == "signal":
         signal_task(words[0], words[1], signal.Signals[f"SIG{words[2]}"])
+    elif what == "make":
+        try:
+            scratch.make(Path(words[0]), keep=True)
+        except Fault:
+            sys.exit(IO_ERROR)  # its main host says why
     else:
         end_all(words[0], words[1], float(words[2]))
-        shutil.rmtree(words[3], ignore_errors=True)
+        scratch.remove(Path(words[3]))
 
 
 if __name__ == "__main__":

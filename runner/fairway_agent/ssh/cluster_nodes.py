@@ -21,8 +21,9 @@ from fairway_agent.records import Unfit
 from fairway_agent.resources import Devices, NeverFits, Wanted
 from fairway_boot.cluster import Host as ClusterHost
 from fairway_boot.cluster import known_hosts, try_node, user_of, waiting_runs
-from fairway_boot.files import Fault, hold_lock, try_lock
+from fairway_boot.files import Fault, try_lock
 
+_PATIENCE, _PAUSE = 5.0, 0.02  # seconds for the queue's lock, and between two tries
 _MOST_NAMED = 3  # runs to name that use the wanted nodes
 # Accounts below this number are system accounts; see `fairway_boot.imds`, which is slow to import.
 _PEOPLE_FROM = 2000
@@ -112,7 +113,13 @@ class Queue:
         """Holds the queue's lock, so that only this run takes nodes; yields False behind others."""
         for name in ("nodes", "queue"):
             (self.folder / name).mkdir(parents=True, exist_ok=True)
-        with hold_lock(self.folder / "queue.lock"):
+        with _patiently(lock := self.folder / "queue.lock") as has_lock:
+            if not has_lock:
+                self.reason = (
+                    f"waits for {lock}, which a process holds (on each node: fuser -v FILE)"
+                )
+                yield False
+                return
             if self.ticket is None:
                 self.ticket = try_lock(self._ticket_path())
             if ahead := waiting_runs(self.folder / "queue", until=self._ticket_path().name):
@@ -163,6 +170,20 @@ class Queue:
         others = len(found) - len(words)
         words += [f"{others} other runs the rest"] * (others > 0)
         return f"; {', '.join(words)}" if words else ""
+
+
+@contextmanager
+def _patiently(lock: Path) -> Iterator[bool]:
+    """Holds a lock that everybody may take; yields False if another holds it for longer than any
+    look at the queue takes."""
+    last = time.monotonic() + _PATIENCE
+    while (descriptor := try_lock(lock)) is None and time.monotonic() < last:
+        time.sleep(_PAUSE)
+    try:
+        yield descriptor is not None
+    finally:
+        if descriptor is not None:
+            os.close(descriptor)
 
 
 def note_user(shared: Path, cluster: str, host: Host, run: str) -> None:

@@ -4,7 +4,6 @@ the scheduler takes its nodes."""
 from __future__ import annotations
 
 import os
-import shutil
 import time
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -57,7 +56,7 @@ class SharedNodes(Nodes):
 
     def leave(self, task: Task) -> None:
         super().leave(task)
-        shutil.rmtree(scratch_folder(task), ignore_errors=True)
+        scratch.remove(scratch_folder(task))
 
     def facts(self, task: Task) -> dict[str, Any]:
         names = ",".join(host.name for host in task.hosts)

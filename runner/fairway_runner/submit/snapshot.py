@@ -207,15 +207,22 @@ def _refuse(folder: Path, files: Sequence[CodeFile]) -> None:
 
 
 _TIMEOUT = 20  # seconds
+# A repository that was only unpacked has settings of its own, which may name programs for git to
+# run: watchers of files, hooks, and those of a connection that fetches a missing object.
+_SETTINGS = ("safe.bareRepository=explicit", "core.fsmonitor=false", "core.hooksPath=/dev/null")
+_VARIABLES = {"LC_ALL": "C", "GIT_ALLOW_PROTOCOL": "none"}
 
 
-def ask_git(folder: Path, *arguments: str) -> subprocess.CompletedProcess[bytes] | None:
+def ask_git(
+    folder: Path, *arguments: str, settings: Sequence[str] = ()
+) -> subprocess.CompletedProcess[bytes] | None:
     """Returns git's result; None if git is missing or takes too long."""
+    safe = [word for each in (*_SETTINGS, *settings) for word in ("-c", each)]
     try:
         return subprocess.run(
-            ["git", "-c", "safe.bareRepository=explicit", "-C", str(folder), *arguments],
+            ["git", *safe, "-C", str(folder), *arguments],
             capture_output=True,
-            env={**os.environ, "LC_ALL": "C"},
+            env={**os.environ, **_VARIABLES},
             timeout=_TIMEOUT,
             check=False,
         )
@@ -271,9 +278,7 @@ def ignored_yet_sent(folder: Path, paths: Iterable[str]) -> list[Finding]:
 def _ignored(folder: Path) -> set[str] | None:
     """Returns the paths below a folder that Git ignores, a completely ignored folder as one path;
     None if it is in no work tree."""
-    # A repository's own settings may name a program for git to run (fsmonitor).
-    safe = ("-c", "core.fsmonitor=false")
-    itself = ask_git(folder, *safe, "check-ignore", "--quiet", "--", ".")
+    itself = ask_git(folder, "check-ignore", "--quiet", "--", ".")
     if itself is not None and b"not a git repository" in itself.stderr:
         return None
     if itself is None or itself.returncode not in (0, 1):
@@ -281,7 +286,7 @@ def _ignored(folder: Path) -> set[str] | None:
     # Within an ignored folder, git cannot list ignored folders.
     folders = ("--directory",) if itself.returncode else ()
     words = ("ls-files", "--others", "--ignored", "--exclude-standard", "-z", *folders)
-    listed = ask_git(folder, *safe, *words)
+    listed = ask_git(folder, *words)
     if listed is None or listed.returncode:
         raise _unknown(folder, "" if listed is None else listed.stderr.decode(errors="replace"))
     return {os.fsdecode(each).rstrip("/") for each in listed.stdout.split(b"\0") if each}
@@ -332,13 +337,40 @@ def git_facts(folder: Path) -> tuple[Mapping[str, Any], str]:
         return {"commit": None, "dirty": False, "untracked": []}, ""
     untracked = output_of(listed)
     commit = output_of(ask_git(folder, "rev-parse", "HEAD"))
-    diff = output_of(ask_git(folder, "diff", "HEAD", "--", ".")) if commit else ""
+    diff = _diff(folder) if commit else ""
     facts = {
         "commit": commit.strip() or None,
         "dirty": bool(diff or untracked),
         "untracked": untracked.splitlines(),
     }
     return facts, diff
+
+
+def _diff(folder: Path) -> str:
+    """Returns the difference of a folder's files from the commit. No program that the repository's
+    own settings name has a part in it; those that the user has set up filter files."""
+    names: set[str] = set()
+    for scope in ("--local", "--worktree"):
+        words = ("config", scope, "--includes", "-z", "--name-only", "--get-regexp", r"^filter\.")
+        names |= {
+            each.rpartition(".")[0] for each in output_of(ask_git(folder, *words)).split("\0")
+        }
+    names.discard("")
+    if any("=" in name for name in names):  # git would take what follows for the value
+        return ""
+    none = {"clean": "", "process": "", "required": "false"}
+    settings = [f"{name}.{key}={value}" for name in names for key, value in none.items()]
+    # A submodule has settings too.
+    words = (
+        "diff",
+        "--no-ext-diff",
+        "--no-textconv",
+        "--ignore-submodules=dirty",
+        "HEAD",
+        "--",
+        ".",
+    )
+    return output_of(ask_git(folder, *words, settings=settings))
 
 
 def output_of(done: subprocess.CompletedProcess[bytes] | None) -> str:

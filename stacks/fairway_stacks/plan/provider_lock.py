@@ -1,6 +1,6 @@
 """The project's own lock file: the provider that may run, by its hashes on every platform.
 
-It lies beside cdktf.json, as the stacks' folders are written anew each time. With it Terraform
+It lies beside cdktf.json, as the stacks' folders may be removed at any time. With it Terraform
 downloads and runs no other provider, whatever a configuration or a state names.
 """
 

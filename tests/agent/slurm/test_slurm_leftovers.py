@@ -148,10 +148,17 @@ def test_slurm_leftovers_node_that_never_answers_does_not_block_the_task(
     assert told.returncode == -9
 
 
-def test_slurm_leftovers_scratch_is_removed_when_the_task_leaves_the_node(
+def test_slurm_scratch_on_another_node_is_made_and_removed_when_the_task_leaves_it(
     tmp_path: Path, shared: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (folder := tmp_path / "scratch").mkdir()
+    folder = tmp_path / "tasks" / "job-a-0"
+    monkeypatch.setattr(sys, "argv", ["", "make", str(folder)])
+    allocation.main()
+    assert folder.exists()
     monkeypatch.setattr(sys, "argv", ["", "leave", shared.name, "0", "0", str(folder)])
     allocation.main()
     assert not folder.exists()
+    folder.parent.chmod(0o777)
+    monkeypatch.setattr(sys, "argv", ["", "make", str(folder)])
+    with pytest.raises(SystemExit, match="74"):
+        allocation.main()
