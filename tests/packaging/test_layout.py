@@ -43,7 +43,8 @@ def test_demo_in_an_active_environment_trains_with_its_own_python(
         "setup": "",
         "synth": "",
         "fairway": f"""case $1 in
-            submit) "{sys.executable}" -c "{asks}" >python; echo '{{"run_id": "digits-a"}}' ;;
+            submit) echo "${{CDKTF_OUTDIR-}}${{FAIRWAY_FOLDER-}}${{FAIRWAY_SERVER-}}" >named
+                "{sys.executable}" -c "{asks}" >python; echo '{{"run_id": "digits-a"}}' ;;
             logs) echo 'done: well' ;;
         esac""",
     }
@@ -56,9 +57,11 @@ def test_demo_in_an_active_environment_trains_with_its_own_python(
     shutil.copy(repository / "bin/demo", copy / "bin/demo")
     known = {key: value for key, value in os.environ.items() if key != "VIRTUAL_ENV"}
     known |= {name: str(active), "PATH": f"{active}/bin:{os.environ['PATH']}"}
+    known |= dict.fromkeys(("CDKTF_OUTDIR", "FAIRWAY_FOLDER", "FAIRWAY_SERVER"), "/elsewhere")
     done = finished([copy / "bin/demo"], env=known)
     assert done.returncode == 0, done.stderr
     assert (copy / "python").read_text() == f"{copy}/.venv/bin/python\n"
+    assert (copy / "named").read_text() == "\n"
     assert "\n         . .venv/bin/activate" in done.stdout
 
 
@@ -167,6 +170,14 @@ def test_setup_that_waited_for_another_does_nothing(clone: Path) -> None:
     assert waits.wait() == 0
     assert stamp.exists()
     assert list((clone / ".venv").glob(".fairway-*")) == [stamp]
+
+
+def test_scripts_that_change_folders_ignore_the_paths_of_their_user(repository: Path) -> None:
+    files = [file for name in ("bin", ".ci") for file in (repository / name).iterdir()]
+    texts = {file.name: file.read_text() for file in files}
+    changing = {name for name, text in texts.items() if re.search(r"\bcd ", text)}
+    assert "setup" in changing
+    assert {name for name in changing if "\nunset CDPATH\n" not in texts[name]} == set()
 
 
 # `fairway` on the Python package index is another project; `fairway-hpc` is not there yet.
