@@ -138,11 +138,24 @@ def test_drift_workflow_without_a_plan_fails(tmp_path: Path) -> None:
     found = _run("drift", tmp_path, _state(), ENVIRONMENT="lab")
     assert found["failed"]
     assert found["state"]["issues"] == []
+    # What Azure has ended may be why there is none.
+    ended = {"id": "ended-kubernetes", "path": "clusters[0]", "message": "ended"}
+    (tmp_path / "check.json").write_text(json.dumps({"findings": [ended]}))
+    found = _run("drift", tmp_path, _state(), ENVIRONMENT="lab")
+    assert found["failed"]
+    (issue,) = found["state"]["issues"]
+    assert "- clusters[0]: ended\n\nThere is no plan" in issue["body"]
+    # Nobody knows whether it is over.
+    (tmp_path / "check.json").write_text("{}")
+    again = _run("drift", tmp_path, found["state"], ENVIRONMENT="lab")
+    assert (again["state"]["issues"], again["said"]) == ([issue], [])
 
 
 def test_deploy_workflow_lists_environments_with_waiting_stacks(tmp_path: Path) -> None:
-    names = ["approved-lab", "next-lab", "outputs-big", "next-big-one"]
-    state = _state(artifacts=[{"name": name} for name in names])
+    """Artifacts of all attempts of a run are listed."""
+    names = ["approved-lab", "next-big", "next-lab", "outputs-big", "next-big-one", "next-lab"]
+    artifacts = [{"name": name, "id": number} for number, name in enumerate(names)]
+    state = _state(artifacts=artifacts[::-1])
     assert _run("deploy/waiting", tmp_path, state)["result"] == ["lab", "big-one"]
 
 
