@@ -67,10 +67,13 @@ def _comment(folder: Path, text: str = "text") -> None:
 
 def test_comment_workflow_updates_one_comment(tmp_path: Path) -> None:
     _comment(tmp_path, "## lab\n")
-    other = {"id": 1, "issue": 3, "body": "<!-- fairway review --> me", "user": {"type": "User"}}
-    first = _run("comment", tmp_path, _state(comments=[other]))["state"]
-    assert len(first["comments"]) == 2
-    made = first["comments"][1]
+    others = [
+        {"id": number, "issue": 3, "body": "<!-- fairway review --> me", "user": {"login": login}}
+        for number, login in enumerate(("somebody", "another[bot]"), 1)
+    ]
+    first = _run("comment", tmp_path, _state(comments=others))["state"]
+    assert len(first["comments"]) == 3
+    made = first["comments"][2]
     assert made["issue"] == 3
     assert "## lab" in made["body"]
     again = _run("comment", tmp_path, first)["state"]
