@@ -13,7 +13,7 @@ import threading
 import traceback
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fairway_core.findings import UserError
 
@@ -64,8 +64,9 @@ def start_node() -> None:
         importlib.import_module("constructs")
     except (OSError, ValueError) as error:  # no process, or no JSON from it
         for frame, _ in traceback.walk_tb(error.__traceback__):
+            process: Any = frame.f_locals.get("self")
             # jsii would later stop the process that has ended, and print a traceback.
-            if hasattr(process := frame.f_locals.get("self"), "stop"):
+            if hasattr(process, "stop"):
                 atexit.unregister(process.stop)
                 process.stop = lambda: None
         node_command = os.environ.get("JSII_NODE", "node")
