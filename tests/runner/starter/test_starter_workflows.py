@@ -90,7 +90,7 @@ def test_starter_workflow_pins_actions_and_expands_no_expressions(project: Path,
 
 
 def test_workflows_that_run_again_replace_their_artifacts(project: Path) -> None:
-    """Those of the attempts before are still there, under the names."""
+    """Otherwise an upload fails: artifacts of the attempts before are still there."""
     for folder in (OWN, project):
         for file in (folder / WORKFLOWS).glob("*.yml"):
             for step in _steps(file):
