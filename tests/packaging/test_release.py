@@ -3,6 +3,7 @@
 import hashlib
 import shutil
 import subprocess
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -25,7 +26,7 @@ def copy(repository: Path, tmp_path: Path) -> Path:
     for folder in ("bin", "constructs", "job_templates", "runner", "simulators", "stacks"):
         shutil.copytree(repository / folder, copy / folder, ignore=left_out)
     shutil.copytree(repository / ".github", copy / ".github")
-    for name in ("CHANGELOG.md", "LICENSE", "README.md", "pyproject.toml"):
+    for name in (".gitignore", "CHANGELOG.md", "LICENSE", "README.md", "pyproject.toml"):
         shutil.copy(repository / name, copy / name)
     (copy / ".venv").symlink_to(repository / ".venv")
     # The copy is set up: this does not test bin/setup.
@@ -42,9 +43,21 @@ def test_release_contains_wheel_agent_digests_and_notes(copy: Path) -> None:
     changes = "# Changelog\n\n## [Unreleased]\n\n- later\n\n"
     changes += f"## [{VERSION}] - 2026-01-02\n\n- this\n\n## [0.0.1]\n\n- before\n"
     (copy / "CHANGELOG.md").write_text(changes)
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@example.org", "-C", str(copy)]
+    for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "first"]):
+        subprocess.run([*git, *words], check=True)
+    (copy / "stacks/environments/prod.tfstate").write_text("secret")
+    (copy / "job_templates/mine.sh.j2").touch()
+    done = _release(copy, f"v{VERSION}")
+    assert (done.returncode, "hold: ?? job_templates/mine.sh.j2" in done.stderr) == (2, True)
+    (copy / "job_templates/mine.sh.j2").unlink()
     done = _release(copy, f"v{VERSION}")
     assert done.returncode == 0, done.stderr
     (wheel,) = (copy / "dist").glob("fairway_hpc-*.whl")
+    held = zipfile.ZipFile(wheel).namelist()
+    assert {"fairway_stacks/environments/demo.yaml", "fairway_stacks/app.py"} <= {*held}
+    assert "fairway_runner/job_templates/plain.sh.j2" in held
+    assert not [name for name in held if name.endswith(".tfstate")]
     digest, archive = archives.agent()
     agent = copy / f"dist/fairway-agent-{digest}.tar.gz"
     assert agent.read_bytes() == archive
@@ -76,7 +89,7 @@ def test_release_collects_changes_in_a_section_above_the_newest_release(copy: Pa
     assert (again.returncode, "changes/ has no change" in again.stderr) == (2, True)
 
 
-def test_release_refuses_and_keeps_a_change_of_an_unknown_kind(copy: Path) -> None:
+def test_release_refuses_and_keeps_changes_that_it_cannot_collect(copy: Path) -> None:
     (copy / "changes").mkdir()
     (copy / "changes/cost.fixed.md").write_text("Prices of Spot.\n")
     (copy / "changes/pools.add.md").write_text("Pools.\n")
@@ -85,6 +98,13 @@ def test_release_refuses_and_keeps_a_change_of_an_unknown_kind(copy: Path) -> No
     assert (done.returncode, "pools.add.md: KIND is one of: added" in done.stderr) == (2, True)
     assert (copy / "CHANGELOG.md").read_text() == before
     assert len(list((copy / "changes").iterdir())) == 2
+    (copy / "changes/pools.add.md").rename(copy / "changes/pools.added.md")
+    (copy / "changes/cost.fixed.md").write_text("\n")
+    done = _release(copy, f"v{VERSION}", "--collect")
+    assert (done.returncode, "cost.fixed.md is empty" in done.stderr) == (2, True)
+    (copy / "CHANGELOG.md").write_text(f"{before}\n## [{VERSION}] - 2026-01-02\n")
+    done = _release(copy, f"v{VERSION}", "--collect")
+    assert (done.returncode, f"a section ## [{VERSION}] already" in done.stderr) == (2, True)
 
 
 def test_release_publishes_the_built_files(copy: Path, programs: Path) -> None:
@@ -120,6 +140,8 @@ def test_release_publishes_the_built_files(copy: Path, programs: Path) -> None:
 )
 def test_release_with_a_mismatched_tag_is_refused(copy: Path, tag: str, said: str) -> None:
     (copy / "CHANGELOG.md").write_text("## [Unreleased]\n\n- later\n")
+    (copy / "dist").mkdir()
+    (copy / "dist/before.whl").touch()
     done = _release(copy, tag)
     assert (done.returncode, said in done.stderr) == (2, True), done.stderr
-    assert not list((copy / "dist").glob("*.whl"))
+    assert [file.name for file in (copy / "dist").iterdir()] == ["before.whl"]

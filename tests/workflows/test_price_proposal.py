@@ -74,6 +74,24 @@ def test_price_proposal_replaces_prices_on_a_branch_with_one_pull_request(
     assert shown.stdout == b"newer\n"
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--propose"], "name a folder of new price files"),
+        (["--propose", "empty"], "name a folder of new price files"),
+        (["--propose", str(FOLDER)], "name a folder of new price files"),
+        (["--help"], "unknown option --help; there is bin/prices --propose NEW"),
+    ],
+)
+def test_price_proposal_without_new_prices_keeps_the_known(
+    clone: Path, words: list[str], said: str
+) -> None:
+    (clone / "empty").mkdir()
+    done = finished(["bash", "bin/prices", *words], cwd=clone)
+    assert (done.returncode, said in done.stderr) == (2, True), done.stderr
+    assert [file.name for file in (clone / FOLDER).iterdir()] == ["eastus.toml"]
+
+
 def test_price_proposal_without_changes_opens_no_pull_request(clone: Path, tmp_path: Path) -> None:
     (clone / FOLDER / "eastus.toml").rename(clone / FOLDER / "westeurope.toml")
     for words in (["add", "."], ["commit", "-qm", "moved"]):

@@ -12,7 +12,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from fairway_constructs.node import prepare_node
+from fairway_constructs.node import prepare_node, start_node
 from fairway_core.findings import UserError
 
 _LIBRARIES = ("cdktf", "cdktn")
@@ -32,6 +32,7 @@ def library_name() -> str:
 
 
 prepare_node(os.environ)
+start_node()
 
 import jsii as jsii  # noqa: E402
 from constructs import Construct as Construct  # noqa: E402

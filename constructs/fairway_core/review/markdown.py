@@ -184,8 +184,8 @@ _MOST_ENVIRONMENTS = 40
 _CUT = "… (cut: the summary of the run has all of it)"
 _WARNING = (
     "> [!WARNING]\n> {whose} produced the data below, and could have written anything: "
-    "check its changes to `bin/`, `constructs/`, `stacks/` and `.github/` before you trust "
-    "it."
+    "check its changes to `requirements.txt`, `wheels/`, `fairway.yaml`, `.github/` and all Python "
+    "files before you trust it."
 )
 
 

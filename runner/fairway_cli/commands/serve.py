@@ -94,7 +94,7 @@ def serve(
 
 
 _PACKAGES = {
-    "fastapi": "fastapi>=0.130,<1",
+    "fastapi": "fastapi>=0.133,<1",
     "starlette": "starlette>=1,<2",
     "uvicorn": "uvicorn>=0.40,<1",
     "jwt": "pyjwt>=2.14,<3",

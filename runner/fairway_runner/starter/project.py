@@ -29,7 +29,8 @@ WHEELS = Path("wheels")
 """Folder of a project that holds the wheel, if no server has it."""
 
 # The extra brings a Node.js for cdktf.
-_NAME = f"{DISTRIBUTION}[node]"
+_EXTRA = "[node]"
+_NAME = f"{DISTRIBUTION}{_EXTRA}"
 # Only exists in a clone, not in a wheel.
 _CLONE = Path(__file__).resolve().parents[3]
 
@@ -45,7 +46,7 @@ class Source:
 
 def installed_source() -> Source:
     """Returns the source of the running Fairway."""
-    if (_CLONE / "pyproject.toml").is_file():
+    if (_CLONE / "runner/fairway_runner").is_dir():
         return from_clone(_CLONE)
     try:
         recorded = metadata.distribution(DISTRIBUTION).read_text("direct_url.json")
@@ -61,7 +62,7 @@ def from_clone(root: Path) -> Source:
         return Source(f"{_NAME} @ {root.as_uri()}", note=_only_here(root))
     origin = _url(_git(root, "remote", "get-url", "origin"))
     if origin:
-        return Source(f"{_NAME} @ git+{origin}@{commit}")
+        return Source(f"{_NAME} @ git+{origin}@{commit}", note=_unpushed(root, commit))
     return Source(f"{_NAME} @ git+{root.as_uri()}@{commit}", note=_only_here(root))
 
 
@@ -85,10 +86,8 @@ def from_record(record: dict[str, Any] | None) -> Source:
     wheel = _path(url)
     found = hashlib.sha256(wheel.read_bytes()).hexdigest() if wheel.is_file() else ""
     digest = digest or found
-    # pip expands ${PWD} in requirements files, but accepts no hash for a relative path.
-    line = f"{_NAME} @ file://${{PWD}}/{WHEELS}/{wheel.name}"
-    if digest:
-        line += f"#sha256={digest}"
+    # A URL would have to be absolute, and for a path pip accepts no hash.
+    line = f"./{WHEELS}/{wheel.name}{_EXTRA}"
     if found and found == digest:
         return Source(line, wheel)
     return Source(
@@ -100,6 +99,18 @@ def _only_here(root: Path) -> str:
     return (
         f"requirements.txt installs Fairway from {root}, which exists only on this machine: "
         "change that line before the workflows run"
+    )
+
+
+def _unpushed(root: Path, commit: str) -> str:
+    """Returns a note if the origin may lack the code that is running; else ""."""
+    known = _git(root, "for-each-ref", f"--contains={commit}", "refs/remotes/origin", "refs/tags")
+    if known and not _git(root, "status", "--porcelain", "--untracked-files=no"):
+        return ""
+    lacking = "changes that are not committed" if known else f"commits up to {commit[:12]}"
+    return (
+        f"requirements.txt installs Fairway from the origin of {root}, which lacks its {lacking}: "
+        "push them, and name their commit in that line, before the workflows run"
     )
 
 
@@ -120,8 +131,9 @@ def _url(remote: str) -> str:
         return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
     if parts.scheme in ("ssh", "git"):
         return remote
-    host, colon, path = remote.partition(":")
-    return f"ssh://{host}/{path.lstrip('/')}" if colon and "/" not in host else ""
+    # Not a drive (C:/), another scheme or a helper (ext::).
+    found = re.fullmatch(r"([^/:]{2,}):(?!//|:)/*(.+)", remote)
+    return f"ssh://{found[1]}/{found[2]}" if found else ""
 
 
 def _git(root: Path, *arguments: str) -> str:

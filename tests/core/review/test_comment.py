@@ -128,6 +128,10 @@ def test_comment_states_whether_a_fork_produced_the_data() -> None:
     assert "The code of a fork produced the data below" in comment(found, ORIGIN)
     own = comment(found, Origin(ORIGIN.run, ORIGIN.commit, fork=False))
     assert "The code of this pull request produced the data below" in own
+    # A project's files that decide which code runs; it has no sources of Fairway.
+    assert set(re.findall(r"`([\w./]+)`", own.split("\n\n")[1])) == {
+        *("requirements.txt", "wheels/", "fairway.yaml", ".github/")
+    }
 
 
 def _long(make_plan: Any, name: str, count: int = 3000) -> Review:

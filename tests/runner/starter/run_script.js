@@ -12,7 +12,7 @@ const rest = {
     listComments: (query) => state.comments.filter((each) => each.issue === query.issue_number),
     listForRepo: (query) => state.issues.filter((each) => each.state === query.state),
     createComment: ({ issue_number, body }) => state.comments.push(
-      { id: state.comments.length + 1, issue: issue_number, body, user: { type: 'Bot' } }),
+      { id: state.comments.length + 1, issue: issue_number, body, user: { login: 'github-actions[bot]' } }),
     updateComment: ({ comment_id, body }) => {
       state.comments.find((each) => each.id === comment_id).body = body
     },

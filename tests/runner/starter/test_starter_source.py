@@ -7,8 +7,8 @@ import pytest
 from programs import finished
 
 import fairway_core
-from fairway_runner.starter import Settings, write_project
-from fairway_runner.starter.project import Source, from_clone, from_record
+from fairway_runner.starter import Settings, project, write_project
+from fairway_runner.starter.project import Source, from_clone, from_record, installed_source
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
@@ -26,7 +26,9 @@ def clone(tmp_path: Path) -> Path:
     folder = tmp_path / "clone"
     folder.mkdir()
     _git(folder, "init", "-q")
-    _git(folder, "commit", "-q", "--allow-empty", "-m", "First")
+    (folder / "file").touch()
+    _git(folder, "add", "file")
+    _git(folder, "commit", "-q", "-m", "First")
     return folder
 
 
@@ -42,10 +44,22 @@ def clone(tmp_path: Path) -> Path:
 def test_starter_source_of_clone_has_origin_and_commit(clone: Path, remote: str, url: str) -> None:
     _git(clone, "remote", "add", "origin", remote)
     commit = _git(clone, "rev-parse", "HEAD")
-    assert from_clone(clone) == Source(f"fairway-hpc[node] @ git+{url}@{commit}")
+    line = f"fairway-hpc[node] @ git+{url}@{commit}"
+    unpushed = from_clone(clone)
+    assert (unpushed.requirement, commit[:12] in unpushed.note) == (line, True)
+    _git(clone, "update-ref", "refs/remotes/origin/main", commit)
+    assert from_clone(clone) == Source(line)
+    (clone / "file").write_text("more")
+    assert "changes that are not committed" in from_clone(clone).note
 
 
-@pytest.mark.parametrize("remote", [None, "/srv/fairway", "../fairway"])
+@pytest.mark.parametrize(
+    "remote",
+    [
+        *(None, "/srv/fairway", "../fairway", "file:///srv/fairway", "C:/fairway"),
+        *("git+https://example.org/lab/fairway", "ext::ssh example.org fairway"),
+    ],
+)
 def test_starter_source_of_a_clone_without_a_remote_url_has_a_note(
     clone: Path, remote: str | None
 ) -> None:
@@ -64,6 +78,18 @@ def test_starter_source_without_a_commit_is_its_folder(clone: Path) -> None:
     source = from_clone(inner)
     assert source.requirement == f"fairway-hpc[node] @ file://{inner}"
     assert source.note
+
+
+def test_starter_source_is_not_the_project_into_which_fairway_was_installed(
+    clone: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As `pip install --target vendor` does in the user's own repository."""
+    (clone / "pyproject.toml").touch()
+    _git(clone, "remote", "add", "origin", "https://example.org/lab/own")
+    monkeypatch.setattr(project, "_CLONE", clone)
+    assert "lab/own" not in installed_source().requirement
+    (clone / "runner/fairway_runner").mkdir(parents=True)
+    assert "lab/own" in installed_source().requirement
 
 
 def test_starter_source_of_a_pip_install_has_its_commit_or_version() -> None:
@@ -93,7 +119,7 @@ def test_starter_source_of_a_local_wheel_is_copied_into_the_project(tmp_path: Pa
     assert copied.relative_to(tmp_path / "lab") in written
     assert copied.read_bytes() == b"PK wheel"
     requirements = (tmp_path / "lab/requirements.txt").read_text().splitlines()
-    line = f"fairway-hpc[node] @ file://${{PWD}}/wheels/{wheel.name}#sha256={digest}"
+    line = f"./wheels/{wheel.name}[node]"
     assert requirements[-1] == line
     # Another wheel of the same name is not used in its place.
     wheel.write_bytes(b"PK other")

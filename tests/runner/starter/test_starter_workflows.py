@@ -89,6 +89,15 @@ def test_starter_workflow_pins_actions_and_expands_no_expressions(project: Path,
             assert step["with"]["persist-credentials"] is False
 
 
+def test_workflows_that_run_again_replace_their_artifacts(project: Path) -> None:
+    """Otherwise an upload fails: artifacts of the attempts before are still there."""
+    for folder in (OWN, project):
+        for file in (folder / WORKFLOWS).glob("*.yml"):
+            for step in _steps(file):
+                if "upload-artifact" in step.get("uses", ""):
+                    assert step["with"]["overwrite"] is True, file
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_starter_workflow_mentions_no_path_of_this_repository(project: Path, name: str) -> None:
     text = (project / f".github/workflows/{name}.yml").read_text()

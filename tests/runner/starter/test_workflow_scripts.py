@@ -67,10 +67,13 @@ def _comment(folder: Path, text: str = "text") -> None:
 
 def test_comment_workflow_updates_one_comment(tmp_path: Path) -> None:
     _comment(tmp_path, "## lab\n")
-    other = {"id": 1, "issue": 3, "body": "<!-- fairway review --> me", "user": {"type": "User"}}
-    first = _run("comment", tmp_path, _state(comments=[other]))["state"]
-    assert len(first["comments"]) == 2
-    made = first["comments"][1]
+    others = [
+        {"id": number, "issue": 3, "body": "<!-- fairway review --> me", "user": {"login": login}}
+        for number, login in enumerate(("somebody", "another[bot]"), 1)
+    ]
+    first = _run("comment", tmp_path, _state(comments=others))["state"]
+    assert len(first["comments"]) == 3
+    made = first["comments"][2]
     assert made["issue"] == 3
     assert "## lab" in made["body"]
     again = _run("comment", tmp_path, first)["state"]
@@ -138,11 +141,24 @@ def test_drift_workflow_without_a_plan_fails(tmp_path: Path) -> None:
     found = _run("drift", tmp_path, _state(), ENVIRONMENT="lab")
     assert found["failed"]
     assert found["state"]["issues"] == []
+    # What Azure has ended may be why there is none.
+    ended = {"id": "ended-kubernetes", "path": "clusters[0]", "message": "ended"}
+    (tmp_path / "check.json").write_text(json.dumps({"findings": [ended]}))
+    found = _run("drift", tmp_path, _state(), ENVIRONMENT="lab")
+    assert found["failed"]
+    (issue,) = found["state"]["issues"]
+    assert "- clusters[0]: ended\n\nThere is no plan" in issue["body"]
+    # Nobody knows whether it is over.
+    (tmp_path / "check.json").write_text("{}")
+    again = _run("drift", tmp_path, found["state"], ENVIRONMENT="lab")
+    assert (again["state"]["issues"], again["said"]) == ([issue], [])
 
 
 def test_deploy_workflow_lists_environments_with_waiting_stacks(tmp_path: Path) -> None:
-    names = ["approved-lab", "next-lab", "outputs-big", "next-big-one"]
-    state = _state(artifacts=[{"name": name} for name in names])
+    """Artifacts of all attempts of a run are listed."""
+    names = ["approved-lab", "next-big", "next-lab", "outputs-big", "next-big-one", "next-lab"]
+    artifacts = [{"name": name, "id": number} for number, name in enumerate(names)]
+    state = _state(artifacts=artifacts[::-1])
     assert _run("deploy/waiting", tmp_path, state)["result"] == ["lab", "big-one"]
 
 
