@@ -207,6 +207,7 @@ def test_terraform_outputs_are_read_in_either_form(tmp_path: Path, outputs: obje
         ({"a": {"targets": [POOL]}, "b": {"targets": [POOL]}}, "two targets are named `spot`"),
         ({"targets": [{**POOL, "version": 2}]}, "not a target for this version"),
         ({"targets": ["x"]}, "not a target for this version"),
+        ({"targets": [{**POOL, "reach": {}}]}, "Fairway: `reach`: this is no route\n  name `bas"),
         ({"targets": [{**POOL, "name": "\ud800"}]}, "not a target for this version"),
         ("[" * 100_000, "nested too deep"),
         ('{"a":' * 900 + "{}" + "}" * 900, "no output `targets`"),

@@ -16,6 +16,7 @@ from fairway_core.findings import UserError
 from fairway_core.suggestions import did_you_mean
 from fairway_core.target import Target
 from fairway_core.terraform_program import missing, program
+from fairway_core.validation import Arguments, findings_of
 from fairway_runner.engines.capabilities import capabilities
 from fairway_runner.engines.engine import Node, engine_for, is_addressed, unready
 from fairway_runner.engines.outage import brief
@@ -123,10 +124,9 @@ def read_targets(source: Path) -> list[Target]:
         try:
             target = Target.model_validate(record)
         except ValidationError as error:
-            message = f"{source}: this is not a target for this version of Fairway: {record}"
-            first = error.errors(include_url=False)[0]
-            where = ".".join(map(str, first["loc"])) or "target"
-            raise UserError.of("bad-target", message[:300], f"{where}: {first['msg']}") from None
+            first = findings_of(error, Arguments(record), Target.__value__)[0]
+            message = f"{source}: this is not a target for this version of Fairway: {first.message}"
+            raise UserError.of("bad-target", message, first.hint) from None
         if target.name in targets:
             message = f"{source}: two targets are named `{target.name}`"
             raise UserError.of("bad-target", message, "give one of the clusters another name")
