@@ -275,6 +275,9 @@ def test_terraform_outputs_of_an_undeployed_environment_hint_at_deploy(
     assert "`lab`" in finding.message
     assert finding.hint.splitlines()[0] == "fairway deploy lab"
     assert f"terraform -chdir={stack} init" in finding.hint
+    stack = stack.rename(stack.with_name("lab"))  # of a program
+    finding = refused(lambda: read_targets(tmp_path / "out"))
+    assert finding.hint.startswith(f"terraform -chdir={stack} init && terraform -chdir={stack} ap")
 
 
 OWN = getpass.getuser()
