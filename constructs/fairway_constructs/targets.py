@@ -114,19 +114,34 @@ def storage_of(storage: IStorage) -> StorageAccount:
     return StorageAccount(account_url=storage.account_url, containers=tuple(storage.containers))
 
 
+def folder_of_runs(name: str, mounts: Sequence[Mount]) -> str:
+    """Returns the folder of runs, which all nodes see. Raises UserError if they mount none."""
+    folder = shared_folder(mounts)
+    if not folder:
+        raise UserError.of(
+            "no-target",
+            f"no job can run on `{name}`: nodes that run jobs together need a folder that all of "
+            "them see",
+            "pass `mounts=` with a file system, for example an `az.NfsServer`",
+        )
+    return folder
+
+
 def node_facts(
     name: str, spec: NodeSpec, resource_id: str, hosts: Sequence[str], nodes: int | None = None
 ) -> dict[str, Any]:
     """Returns the target of a scale set or a VM, whose first host jobs reach by SSH."""
-    shared = shared_folder(spec.mounts)
+    if len(hosts) > 1:
+        shared = folder_of_runs(name, spec.mounts)
+    else:
+        shared = shared_folder(spec.mounts) or LOCAL_FOLDER
     keeps_disks = keeps_disk(spec, single=nodes is None)
     queue = spec.accounts.queue if spec.accounts else None
     access = SshAccess(
         host=hosts[0],
         user=ADMIN_USERNAME,
-        shared=shared or LOCAL_FOLDER,
-        # Without a shared folder, runs are only on the first node.
-        others=tuple(hosts[1:]) if shared else (),
+        shared=shared,
+        others=tuple(hosts[1:]),
         # A stopped node loses a local system disk.
         machines=resource_id if keeps_disks else "",
         queue=queue.folder if queue else None,

@@ -238,7 +238,10 @@ class Reach(LightModel):
 
     def _check(self) -> None:
         """Raises FieldError unless it is one of the two."""
-        if (self.bastion is None) == (self.jump is None):
+        if self.bastion is None and self.jump is None:
+            hint = "name `bastion:` or `jump:`, or leave it out"
+            raise FieldError("this is no route", hint)
+        if self.bastion is not None and self.jump is not None:
             raise FieldError("`bastion:` and `jump:` cannot be combined", "keep one of the two")
 
 

@@ -343,6 +343,8 @@ def test_program_writes_targets_of_every_kind_of_cluster(lab: az.EnvironmentStac
     of_slurm = az.GpuCluster(lab, "hb", nodes=0, resized=True, slurm=node, **spec)
     with pytest.raises(UserError, match=r"`hb` by their scheduler\n  pass `scheduler.partition"):
         of_slurm.target()
+    with pytest.raises(UserError, match="on `hb`: nodes that run jobs together need a folder"):
+        scheduler.partition("hb", mounts=[])
     document = _written(lab)
     found = [Target.model_validate(each) for each in document["output"]["targets"]["value"]]
     named = {each.name: each.engine for each in found}
@@ -609,6 +611,7 @@ MISTAKES: list[tuple[Any, str]] = [
         lambda s: [az.Targets(each, [_cluster(each)]) for each in (s, az.Construct(s, "beside"))],
         "[id-taken] … the stack `lab` has an output `targets` already",
     ),
+    (lambda s: az.Targets(s, [_cluster(s, nodes=2)]), "[no-target] … pass `mounts=` with"),
     (lambda s: az.Targets(s, 2 * [_cluster(s)]), "clusters [ … two targets are called `box`"),
     (
         lambda s: az.Targets(s, [az.KubernetesNodePool(s, "t4", size=HB, **POOL)]),

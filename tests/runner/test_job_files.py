@@ -114,3 +114,14 @@ def test_template_in_the_job_folder_overrides_the_bundled_one(tmp_path: Path) ->
     (own := tmp_path / "job_templates" / "openmpi.sh.j2").parent.mkdir()
     own.touch()
     assert find_template("openmpi", tmp_path) == own
+
+
+def test_template_of_the_project_is_found_from_a_folder_below(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "fairway.yaml").touch()
+    (own := tmp_path / "job_templates" / "fork.sh.j2").parent.mkdir()
+    own.touch()
+    (below := tmp_path / "jobs").mkdir()
+    monkeypatch.chdir(below)
+    assert find_template("fork", below) == own

@@ -11,6 +11,7 @@ from unittest.mock import Mock
 
 import pytest
 from endings import ends, refused
+from programs import executable
 from running import RunFairway
 
 from fairway_cli.commands import access
@@ -119,6 +120,34 @@ def test_targets_sync_replaces_targets_and_an_empty_host_by_hand_is_refused(
     project.write_text(json.dumps({"targets": [POOL, WITHOUT_NODES]}, indent=1))
     line = 1 + project.read_text()[: project.read_text().index('"host"')].count("\n")
     ends(here("targets", "--offline"), 2, f"fairway.yaml:{line}:", "localhost")
+
+
+def test_targets_sync_reads_the_chosen_environment_from_its_project_and_names_what_it_replaces(
+    tmp_path: Path, here: RunFairway, programs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def write(stacks: Path, name: str) -> None:
+        (stack := stacks / f"{name}-compute").mkdir(parents=True)
+        (stack / "cdk.tf.json").write_text(json.dumps({"output": {"targets": {}}}))
+        (tmp_path / "environments").mkdir(exist_ok=True)
+        (tmp_path / "environments" / f"{name}.yaml").write_text(f"name: {name}\n")
+        outputs = json.dumps({"targets": {"value": [{**POOL, "environment": name}]}})
+        executable(programs / "terraform", f"echo '{outputs}'")
+
+    for file in ("cdktf.json", "fairway.yaml"):
+        (tmp_path / file).write_text("{}")
+    (below := tmp_path / "jobs").mkdir()
+    monkeypatch.chdir(below)
+    write(tmp_path / "cdktf.out/stacks", "lab")
+    ends(here("targets", "sync"), 0)
+    write(tmp_path / "elsewhere/stacks", "prod")
+    monkeypatch.setenv("CDKTF_OUTDIR", str(tmp_path / "elsewhere"))
+    monkeypatch.setenv("FAIRWAY_ENVIRONMENT", "lab")
+    ends(here("targets", "sync"), 2, "holds the environment `prod`, and `lab` is", "other-envir")
+    (tmp_path / "fairway.yaml").write_text("environment: prod")
+    monkeypatch.delenv("FAIRWAY_ENVIRONMENT")
+    ends(here("targets", "sync"), 0, "targets of `lab` are no longer known here [replaced-targets]")
+    code, _, said = here("targets", "sync")
+    assert (code, said) == (0, "")
 
 
 TEAM = {

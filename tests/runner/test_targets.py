@@ -207,6 +207,7 @@ def test_terraform_outputs_are_read_in_either_form(tmp_path: Path, outputs: obje
         ({"a": {"targets": [POOL]}, "b": {"targets": [POOL]}}, "two targets are named `spot`"),
         ({"targets": [{**POOL, "version": 2}]}, "not a target for this version"),
         ({"targets": ["x"]}, "not a target for this version"),
+        ({"targets": [{**POOL, "reach": {}}]}, "Fairway: `reach`: this is no route\n  name `bas"),
         ({"targets": [{**POOL, "name": "\ud800"}]}, "not a target for this version"),
         ("[" * 100_000, "nested too deep"),
         ('{"a":' * 900 + "{}" + "}" * 900, "no output `targets`"),
@@ -274,6 +275,9 @@ def test_terraform_outputs_of_an_undeployed_environment_hint_at_deploy(
     assert "`lab`" in finding.message
     assert finding.hint.splitlines()[0] == "fairway deploy lab"
     assert f"terraform -chdir={stack} init" in finding.hint
+    stack = stack.rename(stack.with_name("lab"))  # of a program
+    finding = refused(lambda: read_targets(tmp_path / "out"))
+    assert finding.hint.startswith(f"terraform -chdir={stack} init && terraform -chdir={stack} ap")
 
 
 OWN = getpass.getuser()

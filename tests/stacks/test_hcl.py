@@ -442,6 +442,15 @@ def test_hcl_of_unknown_resource_distinguishes_blocks_from_objects(tmp_path: Pat
     assert "rules = [\n    {\n      port = 1" in text
 
 
+def test_app_writes_each_stack_in_one_language(tmp_path: Path) -> None:
+    for hcl in (False, True, False):
+        app = App(outdir=tmp_path, hcl_output=hcl)
+        Stack(app, "lab")
+        app.synth()
+        written = {each.name for each in (tmp_path / "stacks/lab").iterdir()}
+        assert written == ({"cdk.tf", "metadata.json"} if hcl else {"cdk.tf.json"})
+
+
 def test_hcl_of_a_plain_cdktf_app_contains_arguments_of_constructs(tmp_path: Path) -> None:
     import cdktf
 

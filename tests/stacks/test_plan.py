@@ -373,6 +373,16 @@ def test_terraform_failure_without_reason_suggests_the_full_command(
     assert finding.hint == f"see all that it says: terraform -chdir={tmp_path} validate"
 
 
+def test_init_with_a_state_elsewhere_names_the_command_that_moves_it(
+    tmp_path: Path, failing: Callable[..., Terraform]
+) -> None:
+    detail = 'If you wish to …, use "terraform init -reconfigure".'
+    found = {"severity": "error", "summary": "Backend configuration changed", "detail": detail}
+    text = json.dumps({"@level": "error", "diagnostic": found})
+    finding = refused(lambda: failing(text, 1, to=1).init())
+    assert finding.hint == f"move it: terraform -chdir={tmp_path} init -migrate-state"
+
+
 def test_terraform_error_of_several_lines_is_printed_line_by_line(
     tmp_path: Path, failing: Callable[..., Terraform]
 ) -> None:

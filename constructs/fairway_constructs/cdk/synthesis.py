@@ -60,13 +60,15 @@ class App(CdktfApp):
                 raise UserError.of("id-taken", message, "give one of the two another id")
         try:
             super().synth()
-            if self.hcl_output or os.environ.get("SYNTH_HCL_OUTPUT") in ("true", "1"):
+            hcl = self.hcl_output or os.environ.get("SYNTH_HCL_OUTPUT") in ("true", "1")
+            if hcl:
                 # In place of cdktf's output: JSON, or HCL that Terraform does not accept.
                 from fairway_constructs.hcl import write_hcl
 
                 for stack in [each for each in self.node.find_all() if isinstance(each, Stack)]:
                     folder = Path(self.outdir, "stacks", stack.node.id)
                     write_hcl(typed_document(stack.to_terraform(), stack), folder)
+            _remove_other_language(Path(self.outdir), hcl=hcl)
         except RuntimeError as error:
             if raised:
                 found = [each for refused in raised for each in refused.findings]
@@ -79,6 +81,16 @@ class App(CdktfApp):
                     "`Identity` that gets a role there",
                 ) from None
             raise
+
+
+def _remove_other_language(outdir: Path, *, hcl: bool) -> None:
+    """Removes stacks of an earlier synthesis in the other language: Terraform would read both."""
+    written, others = "cdk.tf.json", ["cdk.tf", "metadata.json"]
+    if hcl:
+        written, others = "cdk.tf", ["cdk.tf.json"]
+    for file in outdir.glob(f"stacks/*/{written}"):
+        for other in others:
+            file.with_name(other).unlink(missing_ok=True)
 
 
 def typed_document(document: dict[str, Any], stack: Stack) -> dict[str, Any]:

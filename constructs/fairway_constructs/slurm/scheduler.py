@@ -7,13 +7,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from fairway_constructs.cdk import Component
-from fairway_constructs.cloud_init import ADMIN_USERNAME, shared_folder
+from fairway_constructs.cloud_init import ADMIN_USERNAME
 from fairway_constructs.cloud_init.slurm import login_cloud_init, scheduler_cloud_init
 from fairway_constructs.identity import give_role, own_role
 from fairway_constructs.scope import placement_of, subscription_of
 from fairway_constructs.server_vm import attach, private_interface, server_vm
 from fairway_constructs.slurm.configuration import slurm_cluster, with_shares
-from fairway_constructs.targets import TakesJobs, job_facts
+from fairway_constructs.targets import TakesJobs, folder_of_runs, job_facts
 from fairway_core.catalog import vm_size
 from fairway_core.catalog.tables import look_up
 from fairway_core.environment import Slurm
@@ -216,13 +216,14 @@ class _Partition(TakesJobs):
         *,
         hosts: Sequence[str],
     ) -> None:
+        shared = folder_of_runs(name, mounts)
         super().__init__(scope, f"partition-{name}")
         access = SlurmAccess(
             host=hosts[0],
             hosts=tuple(hosts) if len(hosts) > 1 else None,
             user=ADMIN_USERNAME,
             partition=name,
-            shared=shared_folder(mounts),
+            shared=shared,
         )
         self._target = job_facts(
             name,

@@ -10,6 +10,7 @@ from typer import Argument, Context, Option, Typer
 
 from fairway_boot.files import write_json
 from fairway_cli.commands import arguments
+from fairway_cli.ending import warn
 from fairway_core.findings import UserError
 from fairway_core.project_folder import find_project
 from fairway_runner.quantities import span
@@ -55,13 +56,14 @@ def list_targets(offline: _OfflineOption = False, json_: arguments.JsonOption = 
 @targets.command()
 def sync(
     from_: Annotated[
-        Path,
+        Path | None,
         Option(
             "--from",
             metavar="DIR|FILE",
-            help="The synthesized stacks, or a file that a deployment's --outputs-file wrote.",
+            help="A file that a deployment's --outputs-file wrote, or a folder of synthesized "
+            "stacks; by default cdktf.out, or what CDKTF_OUTDIR names.",
         ),
-    ] = Path("cdktf.out"),
+    ] = None,
     user: Annotated[
         str | None, Option(metavar="NAME", help="Your account, where access.users gives you one.")
     ] = None,
@@ -69,14 +71,18 @@ def sync(
 ) -> None:
     """Read the targets of a deployment; they replace those read before.
 
-    Without --user the account of the last time is kept.
+    Without --user the account of the last time is kept. Without --from they are those of the
+    environment that FAIRWAY_ENVIRONMENT or fairway.yaml chooses, if one of these does.
     """
     from fairway_cli.ui.catalogue import target_table, warn_of_unready
-    from fairway_runner.targets.lookup import SYNCED, KnownTarget
-    from fairway_runner.targets.nodes import as_person, read_targets, target_facts
+    from fairway_runner.targets.lookup import SYNCED, KnownTarget, chosen_environment
+    from fairway_runner.targets.nodes import as_person, read_targets, replaced, target_facts
+    from fairway_stacks.app import usual_outdir
 
     file = find_project()[0] / SYNCED
-    found = as_person(read_targets(from_), user, file)
+    read = read_targets(from_ or usual_outdir(), None if from_ else chosen_environment())
+    found = as_person(read, user, file)
+    others = [*replaced(found, file)]
     with writing(f"{file} cannot be written", f"ls -ld {file.parent}"):
         file.parent.mkdir(parents=True, exist_ok=True)
         (file.parent / ".gitignore").write_text("*\n", encoding="ascii")
@@ -86,6 +92,7 @@ def sync(
     else:
         known = [KnownTarget(target, str(file)) for target in found]
         print(target_table(target_facts(known, ask=False)))
+    warn(*others)
     warn_of_unready(found)
 
 

@@ -14,6 +14,7 @@ from pydantic import Field
 
 from fairway_core.documents import Document, FieldError, Model, rule
 from fairway_core.findings import Finding, UserError
+from fairway_core.project_folder import find_project
 from fairway_core.suggestions import did_you_mean
 from fairway_core.yaml_text import parse_yaml
 from fairway_runner.engines.capabilities import ENGINES
@@ -128,8 +129,10 @@ SUFFIX = ".sh.j2"
 
 
 def template_paths(job_folder: Path) -> tuple[Path, ...]:
-    """Returns the folders to search, in order: the user's, the repository's, the wheel's."""
-    folders = (job_folder / "job_templates", Path.cwd() / "job_templates", *_SHIPPED)
+    """Returns the folders to search, in order: the job's, the project's, the repository's, the
+    wheel's."""
+    project, _ = find_project()
+    folders = (job_folder / "job_templates", project / "job_templates", *_SHIPPED)
     return tuple(dict.fromkeys(folder for folder in folders if folder.is_dir()))
 
 

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from fairway_core.documents import FieldError
 from fairway_core.findings import Finding, UserError
+from fairway_core.project_folder import find_project
 from fairway_runner.jobs.job_file import JobFile, has_steps, section_of
 from fairway_runner.jobs.project_files import NEVER
 from fairway_runner.jobs.templates import SUFFIX
@@ -144,7 +145,7 @@ def _templates(job: JobFile) -> Iterator[tuple[Path, Path]]:
     name = data.get("template") if isinstance(data, dict) else None
     if not isinstance(name, str):
         return
-    own, project = job.folder / _FOLDER, Path.cwd() / _FOLDER
+    own, project = job.folder / _FOLDER, find_project()[0] / _FOLDER
     if name.endswith(SUFFIX):
         here = there = Path(os.path.normpath(job.folder / name)).parent
         if not here.is_relative_to(job.folder):

@@ -197,6 +197,20 @@ def server_settings() -> Serve:
     return Serve() if file is None else _project(file).serve
 
 
+def chosen_environment() -> str | None:
+    """Returns the name of the environment that FAIRWAY_ENVIRONMENT or the project's `fairway.yaml`
+    chooses; None if neither does, or if the name is made of variables."""
+    from fairway_core.documents import read
+    from fairway_core.environment.selection import VARIABLE, environment_file
+
+    _, file = find_project()
+    if not os.environ.get(VARIABLE) and (file is None or _project(file).environment is None):
+        return None
+    data = read(environment_file()).data
+    name = data.get("name") if isinstance(data, dict) else None
+    return name if isinstance(name, str) and "$" not in name else None
+
+
 def _known(name: str) -> KnownTarget | None:
     """Returns the target of that name; reads `fairway.yaml` only if it may define it."""
     folder, file = find_project()

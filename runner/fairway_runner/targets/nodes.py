@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from fairway_core.findings import UserError
+from fairway_core.findings import Finding, Severity, UserError
 from fairway_core.suggestions import did_you_mean
 from fairway_core.target import Target
 from fairway_core.terraform_program import missing, program
+from fairway_core.validation import Arguments, findings_of
 from fairway_runner.engines.capabilities import capabilities
 from fairway_runner.engines.engine import Node, engine_for, is_addressed, unready
 from fairway_runner.engines.outage import brief
@@ -107,11 +108,12 @@ _WHERE = (
 _WRITE = "write it again: terraform output -json >FILE"
 
 
-def read_targets(source: Path) -> list[Target]:
+def read_targets(source: Path, environment: str | None = None) -> list[Target]:
     """Returns the targets in a folder of stacks or a file of outputs, sorted. Raises UserError for
-    none."""
+    none, and for a folder with the stacks of another environment than this one."""
     try:
-        records = list(_of_folder(source) if source.is_dir() else _of_file(source))
+        found = _of_folder(source, environment) if source.is_dir() else _of_file(source)
+        records = list(found)
     except RecursionError:
         raise UserError.of(
             "bad-outputs", f"{source} is nested too deep to be read", _WRITE
@@ -123,10 +125,9 @@ def read_targets(source: Path) -> list[Target]:
         try:
             target = Target.model_validate(record)
         except ValidationError as error:
-            message = f"{source}: this is not a target for this version of Fairway: {record}"
-            first = error.errors(include_url=False)[0]
-            where = ".".join(map(str, first["loc"])) or "target"
-            raise UserError.of("bad-target", message[:300], f"{where}: {first['msg']}") from None
+            first = findings_of(error, Arguments(record), Target.__value__)[0]
+            message = f"{source}: this is not a target for this version of Fairway: {first.message}"
+            raise UserError.of("bad-target", message, first.hint) from None
         if target.name in targets:
             message = f"{source}: two targets are named `{target.name}`"
             raise UserError.of("bad-target", message, "give one of the clusters another name")
@@ -147,13 +148,26 @@ def as_person(targets: Sequence[Target], name: str | None, file: Path) -> list[T
     return [target.as_user(name) for target in targets]
 
 
+def replaced(found: Sequence[Target], file: Path) -> Iterator[Finding]:
+    """Yields a warning for each environment that has targets in `file`, and none in these."""
+    gone = {each.environment for each in _before(file)} - {each.environment for each in found}
+    for name in sorted(gone - {""}):
+        message = f"the targets of `{name}` are no longer known here"
+        hint = f"to have them again in place of these, write the stacks of `{name}`, and sync again"
+        yield Finding("replaced-targets", message, hint, severity=Severity.WARNING)
+
+
 def _written_for(file: Path) -> str:
     """Returns the account of the person in a file of targets; "" if it names nobody's own."""
+    return next((each.user for each in _before(file) if each.user in (each.users or {})), "")
+
+
+def _before(file: Path) -> list[Target]:
+    """Returns the targets in a file that is written anew; none if it cannot be read."""
     try:
-        before = [Target.from_json(record) for record in json.loads(file.read_bytes())]
+        return [Target.from_json(record) for record in json.loads(file.read_bytes())]
     except (OSError, ValueError, TypeError, RecursionError):
-        return ""  # the file is written anew
-    return next((each.user for each in before if each.user in (each.users or {})), "")
+        return []
 
 
 def _of_file(file: Path) -> Iterator[Any]:
@@ -182,12 +196,20 @@ def _in_outputs(outputs: Any) -> Iterator[Any]:
         yield from _in_outputs(stack)
 
 
-def _of_folder(folder: Path) -> Iterator[Any]:
+_CLUSTERS = "-compute"  # ends the name of the stack with an environment's clusters
+
+
+def _of_folder(folder: Path, environment: str | None) -> Iterator[Any]:
     files = sorted((folder / "stacks").glob("*/cdk.tf*"))
     stacks = [file.parent for file in files if _has_targets(file)]
     if not stacks:
         message = f"{folder} holds no synthesized stack with clusters"
         raise UserError.of("no-targets", message, "synthesize it first: fairway synth")
+    names = [each.name.removesuffix(_CLUSTERS) for each in stacks if each.name.endswith(_CLUSTERS)]
+    if environment and names and environment not in names:
+        message = f"{folder} holds the environment `{names[0]}`, and `{environment}` is chosen"
+        hint = f"fairway synth\nor, for the other: fairway targets sync --from {folder}"
+        raise UserError.of("other-environment", message, hint)
     for stack in stacks:
         try:
             done = subprocess.run(
@@ -202,15 +224,24 @@ def _of_folder(folder: Path) -> Iterator[Any]:
         why = _first_error(done.stderr) if done.returncode else ""
         # Not deployed, or a fresh clone: "Backend initialization required, please …".
         if "initialization required" in why or (not why and done.stdout.split() == ["{}"]):
-            name = stack.name.removesuffix("-compute")
-            message = f"the environment `{name}` is not deployed yet, or not from this folder"
-            hint = f"fairway deploy {name}\nif it was deployed elsewhere: "
-            hint += f"{program()} -chdir={stack} init"
-            raise UserError.of("not-deployed", message, hint)
+            raise _not_deployed(stack)
         if done.returncode:
             message = f"terraform has no outputs for {stack}: {why}"
             raise UserError.of("no-outputs", message, _DEPLOY, exit_code=5)
         yield from _in_outputs(json.loads(done.stdout))
+
+
+def _not_deployed(stack: Path) -> UserError:
+    terraform = f"{program()} -chdir={stack}"
+    if stack.name.endswith(_CLUSTERS):
+        name = stack.name.removesuffix(_CLUSTERS)
+        what = f"the environment `{name}`"
+        hint = f"fairway deploy {name}\nif it was deployed elsewhere: {terraform} init"
+    else:
+        what = f"the stack `{stack.name}`"
+        hint = f"{terraform} init && {terraform} apply\nif it was deployed elsewhere: init alone"
+    message = f"{what} is not deployed yet, or not from this folder"
+    return UserError.of("not-deployed", message, hint)
 
 
 def _has_targets(file: Path) -> bool:

@@ -55,6 +55,9 @@ _NO_PROVIDER = (
     "Invalid provider registry host",
 )
 
+# The summary with which it reports that the state is not yet where the configuration keeps it.
+_ELSEWHERE = "Backend configuration changed"
+
 _CACHE = "TF_PLUGIN_CACHE_DIR"
 _KEEP = "TF_PLUGIN_CACHE_MAY_BREAK_DEPENDENCY_LOCK_FILE"
 
@@ -176,6 +179,10 @@ class Terraform:
 
     def _init_failed(self, found: list[Mapping[str, Any]], said: str) -> UserError:
         for each in found:
+            if _text(each, "summary") == _ELSEWHERE:
+                message = f"{self.stack}: its state is still where `state:` kept it before"
+                hint = f"move it: {program()} -chdir={self.folder} init -migrate-state"
+                return UserError.of("terraform-init", message, hint, exit_code=_FAILED)
             if _text(each, "summary").startswith(_NO_PROVIDER):
                 paragraph = _text(each, "detail").partition("\n\n")[0]
                 reason = " ".join(paragraph.split()) or "it does not say why"

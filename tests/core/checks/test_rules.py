@@ -361,6 +361,25 @@ def test_rules_require_zone_of_zonal_disk_unless_file_sets_none(
     assert [each.path for each in found] == ["azurerm_managed_disk.data"] * refused
 
 
+GROUP = "/subscriptions/11111111-2222-3333-4444-555555555555/resourceGroups/hub"
+HUB = f"{GROUP}/providers/Microsoft.Network/bastionHosts/hub-bas"
+
+
+@pytest.mark.parametrize(
+    ("reach", "named"), [("{jump: [me@gate]}", "jump host"), (f"{{bastion: {HUB}}}", "Bastion")]
+)
+def test_rules_ask_to_admit_the_way_by_which_people_come(
+    repository: Path, tmp_path: Path, reach: str, named: str
+) -> None:
+    text = (repository / "stacks/environments/demo.yaml").read_text()
+    file = tmp_path / "lab.yaml"
+    file.write_text(text.replace("access:\n", f"access:\n  reach: {reach}\n"))
+    loaded = read_environment(file)
+    found = check_environment(loaded.environment, loaded.document)
+    (hint,) = [each.hint for each in found if each.id == "no-way-in"]
+    assert named in hint
+
+
 def test_rules_treat_null_written_by_cdk_as_absent() -> None:
     rule = _rule(source_address_prefix="${null}", source_address_prefixes=["10.0.0.0/8"])
     group = {"security_rule": [rule], "tags": TAGS}

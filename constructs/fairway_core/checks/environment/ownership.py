@@ -12,6 +12,7 @@ from fairway_core.fields import PLACEHOLDER
 from fairway_core.findings import Severity, counted
 from fairway_core.naming import OWN_TAGS
 from fairway_core.public_ranges import internet_ranges
+from fairway_core.target import Reach
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -153,10 +154,12 @@ def no_way_in(environment: Environment) -> Iterator[Fault]:
     access = environment.access
     has_way_in = access.bastion or access.allowed or environment.network.existing
     if not has_way_in and any(each.takes_logins for each in environment.clusters.values()):
+        hint = "add `bastion: true`, or the ranges that you work from as `allowed: [...]`"
+        if isinstance(access.reach, Reach):
+            end = "that Bastion's subnet" if access.reach.bastion else "your last jump host"
+            hint = f"add the range of {end} as `allowed: [...]`"
         yield Fault(
-            "jobs reach these clusters over SSH, and `access:` admits nobody",
-            "add `bastion: true`, or the ranges that you work from as `allowed: [...]`",
-            ("access",),
+            "jobs reach these clusters over SSH, and `access:` admits nobody", hint, ("access",)
         )
 
 
