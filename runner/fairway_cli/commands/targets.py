@@ -11,7 +11,6 @@ from typer import Argument, Context, Option, Typer
 from fairway_boot.files import write_json
 from fairway_cli.commands import arguments
 from fairway_core.findings import UserError
-from fairway_core.project_folder import find_project
 from fairway_runner.quantities import span
 from fairway_runner.runs.records import writing
 
@@ -72,14 +71,15 @@ def sync(
     Without --user the account of the last time is kept.
     """
     from fairway_cli.ui.catalogue import target_table, warn_of_unready
+    from fairway_runner.runs.store import RunStore
     from fairway_runner.targets.lookup import SYNCED, KnownTarget
     from fairway_runner.targets.nodes import as_person, read_targets, target_facts
 
-    file = find_project()[0] / SYNCED
+    store = RunStore.here()
+    file = store.base / SYNCED.name
     found = as_person(read_targets(from_), user, file)
     with writing(f"{file} cannot be written", f"ls -ld {file.parent}"):
-        file.parent.mkdir(parents=True, exist_ok=True)
-        (file.parent / ".gitignore").write_text("*\n", encoding="ascii")
+        store.make()
         write_json(file, [target.record() for target in found])
     if json_:
         print(json.dumps([target.record() for target in found], indent=1))
