@@ -333,6 +333,18 @@ def test_connection_to_this_machine_by_name_uses_no_ssh_or_tunnel(tmp_path: Path
     called = "fairway_agent.ssh.runs.nodes"
     found = RemoteHost(here, str(tmp_path / "shared")).call(called, asked, NodesReport)
     assert [node.name for node in found.nodes] == [os.uname().nodename]
+    # A project may bring such a folder.
+    (bundle,) = (tmp_path / "shared" / "fairway").iterdir()
+    assert not [*bundle.rglob("__pycache__")]
+    for file in (bundle / "json.py", bundle / "__main__.py"):
+        kept = file.read_bytes() if file.exists() else None
+        file.write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
+        host = RemoteHost(here, str(tmp_path / "shared"))
+        assert refused(lambda: host.call(called, asked, NodesReport)).id == "foreign-agent"  # noqa: B023
+        file.unlink() if kept is None else file.write_bytes(kept)
+    (bundle / "json").symlink_to(tmp_path)
+    assert refused(lambda: host.call(called, asked, NodesReport)).id == "foreign-agent"
+    assert not (tmp_path / "ran").exists()
     finding = refused(lambda: RemoteHost(here, "/proc/fairway").call(called, asked, NodesReport))
     assert finding.id == "unwritable-folder"
     with pytest.raises(TargetUnavailable, match=r"this host did not answer within 0\.3 s"):
