@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 
 import jwt
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
-from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.responses import PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from fairway_core.documents import Document
@@ -79,7 +79,8 @@ class ByToken:
         elif not self.is_token(query.get("token", "")):
             text = "this is not the token of this start: open the address that was printed\n"
             return PlainTextResponse(text, 401)
-        answer = RedirectResponse("/", 303)
+        # No redirect: after one from the file of `--open` a browser would not send the cookie.
+        answer = PlainTextResponse("signed in\n", headers={"Refresh": "0;url=/"})
         answer.set_cookie(self.cookie, self.token, httponly=True, samesite="strict")
         return answer
 
@@ -91,8 +92,11 @@ class ByToken:
 
     def is_wanted(self, scope: Scope, headers: Headers) -> bool:
         """Returns True if the answer may go to the page that asked: in a browser only for a typed
-        address, and for our own pages."""
-        return headers.get("sec-fetch-site", "none") in ("none", "same-origin")
+        address, and for our own pages. The login shows nothing, and asks for a secret itself."""
+        return scope["path"] == "/login" or headers.get("sec-fetch-site", "none") in (
+            "none",
+            "same-origin",
+        )
 
     def is_ours(self, headers: Headers) -> bool:
         """Returns True if one of our pages sent it, or a program, which sends the token itself."""
