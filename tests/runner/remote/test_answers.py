@@ -351,3 +351,16 @@ def test_connection_to_this_machine_by_name_uses_no_ssh_or_tunnel(tmp_path: Path
         here.run(["sleep", "600"], deadline=1.0, timeout=0.3)
     finding = refused(lambda: here.interactive([], forward="6007:localhost:6006"))
     assert finding.hint == "connect to localhost:6006"
+
+
+def test_remote_host_refuses_a_shared_folder_of_this_machine_in_the_project(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for shared in (f"{tmp_path}/x", "/proc/self/cwd/x", "~/../x"):
+        monkeypatch.setenv("HOME", str(tmp_path / "me"))
+        engine = SshEngine(target_of("ssh", {"host": "localhost", "shared": shared}))
+        finding = refused(lambda: engine.remote_host)  # noqa: B023
+        assert (finding.id, f"{tmp_path}/x" in finding.message) == ("shared-in-project", True)
+        monkeypatch.setenv("HOME", str(tmp_path))  # with all that its owner has
+        assert engine.remote_host.shared == shared
