@@ -57,7 +57,7 @@ def client(anyone: TestClient) -> TestClient:
 @pytest.fixture
 def browser(anyone: TestClient) -> TestClient:
     """A client with the cookie, like a browser after the login."""
-    assert anyone.get(f"/login?token={TOKEN}").status_code == 200
+    assert anyone.get(f"/login?token={TOKEN}").status_code == 303
     return anyone
 
 
