@@ -82,6 +82,18 @@ def agent_digest() -> str:
 
 
 @cache
+def agent_content() -> str:
+    """Returns the digest of the agent's paths and contents alone, as a host finds it from a copy:
+    not every file system keeps modes."""
+    import hashlib
+
+    digest = hashlib.sha256()
+    for name, content, _ in sorted(_agent_files()):
+        digest.update(f"{len(content)} {name}\0".encode() + content)
+    return digest.hexdigest()
+
+
+@cache
 def _agent_files() -> Sequence[tuple[str, bytes, bool]]:
     top = _AGENT / "batch" / "bin"
     files = [("__main__.py", (_AGENT / "main.py").read_bytes(), False)]

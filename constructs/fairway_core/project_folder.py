@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import shlex
+import stat
+from contextlib import suppress
 from pathlib import Path
 
 from fairway_core.findings import UserError
@@ -25,7 +28,8 @@ def find_project(start: Path | None = None) -> tuple[Path, Path | None]:
 
     The folder is the one that FAIRWAY_FOLDER names, or the nearest with a `fairway.yaml`, from the
     current folder upwards, or else the current folder. With `start` the search begins there, and
-    the variable is ignored. Raises UserError if that folder does not exist.
+    the variable is ignored. Raises UserError if that folder does not exist, or somebody else may
+    have put a project there: see `_require_trusted`.
     """
     named = os.environ.get(VARIABLE)
     if start is None and named:
@@ -43,8 +47,30 @@ def find_project(start: Path | None = None) -> tuple[Path, Path | None]:
         raise UserError.of("no-folder", message, "change to one that exists") from None
     for folder in (here, *here.parents):
         if (file := _file_in(folder)) is not None:
+            _require_trusted(folder, here)
             return folder, file
+    _require_trusted(here, here)
     return here, None
+
+
+def _require_trusted(folder: Path, here: Path) -> None:
+    """Raises UserError for a project of another user. In a folder like /tmp everybody may make one,
+    and it would apply to all below.
+
+    A project of root's is fine, and one of the owner of the current folder, which is what root sees
+    of a checkout that is mounted into a container; so is one that a group of ours may write to.
+    """
+    status = folder.stat()
+    groups = {os.getegid(), *os.getgroups()}
+    shared = status.st_mode & stat.S_IWGRP and not status.st_mode & stat.S_IWOTH
+    if shared and status.st_gid in groups:
+        return
+    for path in (folder / FILE, folder / ".fairway"):
+        with suppress(FileNotFoundError):
+            if (owner := path.lstat().st_uid) not in (0, os.geteuid(), here.stat().st_uid):
+                message = f"{path} belongs to another user (uid {owner})"
+                hint = f"if you trust this project: export {VARIABLE}={shlex.quote(str(folder))}"
+                raise UserError.of("foreign-project", message, hint)
 
 
 def _file_in(folder: Path) -> Path | None:

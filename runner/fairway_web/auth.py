@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 
 import jwt
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
-from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from fairway_core.documents import Document
@@ -43,6 +43,9 @@ if TYPE_CHECKING:
 
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 OPEN_PATHS = frozenset({"/healthz"})
+
+
+_SIGNED_IN = '<!doctype html><title>Fairway</title><link rel="icon" href="/static/icon.svg">\n'
 
 
 class Refused(Exception):
@@ -74,12 +77,14 @@ class ByToken:
 
     async def _login(self, request: Request) -> Response:
         query = request.query_params
+        answer: Response = RedirectResponse("/", 303)
         if self.code and query.get("code") == self.code:
             self.code = ""
+            # After a redirect from the file of `--open` a browser would not send the cookie.
+            answer = HTMLResponse(_SIGNED_IN, headers={"Refresh": "0;url=/"})
         elif not self.is_token(query.get("token", "")):
             text = "this is not the token of this start: open the address that was printed\n"
             return PlainTextResponse(text, 401)
-        answer = RedirectResponse("/", 303)
         answer.set_cookie(self.cookie, self.token, httponly=True, samesite="strict")
         return answer
 
@@ -91,8 +96,11 @@ class ByToken:
 
     def is_wanted(self, scope: Scope, headers: Headers) -> bool:
         """Returns True if the answer may go to the page that asked: in a browser only for a typed
-        address, and for our own pages."""
-        return headers.get("sec-fetch-site", "none") in ("none", "same-origin")
+        address, and for our own pages. The login shows nothing, and asks for a secret itself."""
+        return scope["path"] == "/login" or headers.get("sec-fetch-site", "none") in (
+            "none",
+            "same-origin",
+        )
 
     def is_ours(self, headers: Headers) -> bool:
         """Returns True if one of our pages sent it, or a program, which sends the token itself."""

@@ -55,10 +55,18 @@ class Address:
         """Address that a browser opens first."""
         return f"{self.url}/login?token={self.sign_in.token}"
 
-    @property
-    def opened(self) -> str:
-        """Address for a command line, which all users can read: it works once."""
-        return f"{self.url}/login?code={self.sign_in.code}"
+    @contextmanager
+    def open_page(self, folder: Path) -> Iterator[str]:
+        """Yields the address of a page in the folder that leads to the login once. Only its owner
+        can read it; the command line of a browser can be read by everybody."""
+        login = f"{self.url}/login?code={self.sign_in.code}"
+        page = folder / f"open-{secrets.token_hex(8)}.html"
+        page.touch(0o600, exist_ok=False)
+        page.write_text(f'<meta http-equiv="refresh" content="0;url={login}">\n', encoding="ascii")
+        try:
+            yield page.resolve().as_uri()
+        finally:
+            page.unlink(missing_ok=True)
 
 
 def listening(address: str, port: int) -> socket.socket:
@@ -159,9 +167,8 @@ def serve(
     does. The token of an `address` is recorded for programs. Raises SystemExit after SIGTERM."""
     follower = Follower(store)
     server = _Server(config_of(application(store, sign_in, follower)))
-    with store.recording():  # keeps the folder out of git
-        store.base.mkdir(parents=True, exist_ok=True)
-        (store.base / ".gitignore").write_text("*\n", encoding="ascii")
+    with store.recording():
+        store.make()
     recorded = nullcontext() if address is None else _recorded(store, address)
     terminated = False
 

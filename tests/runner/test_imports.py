@@ -84,7 +84,7 @@ def require_few(folder: Path, command: str, lacks: set[str], most: int | None) -
 def test_imports_of_a_look_at_remote_runs_exclude_pydantic(
     tmp_path: Path, make_run: MakeRun, command: str, most: int
 ) -> None:
-    access = {"host": "localhost", "user": "me", "shared": str(tmp_path / "shared")}
+    access = {"host": "localhost", "user": "me", "shared": str(tmp_path.parent / "shared")}
     for engine, section in {"ssh": access, "slurm": {**access, "partition": "p"}}.items():
         far = make_run(f"{engine}-a", [{"log": "loss=1"}], engine=engine)
         target = json.dumps({**FAR, "engine": engine, engine: section})

@@ -1,10 +1,11 @@
 """The project folder, found by the same rule for targets and runs."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
-from endings import ends
+from endings import ends, refused
 from running import MakeRun, RunFairway
 
 from fairway_cli.commands.arguments import complete_runs
@@ -70,3 +71,36 @@ def test_project_folder_is_the_current_folder_without_a_project(
     gone.rmdir()
     with pytest.raises(UserError, match="the current folder was removed"):
         find_project()
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root could give files to another")
+@pytest.mark.parametrize(
+    ("owner", "mode", "own", "found"),
+    [
+        (1000, 0o1777, 0, False),  # /tmp
+        (1000, 0o755, 0, False),
+        (1000, 0o755, 1000, True),  # a checkout that is mounted into a container
+        (1000, 0o2775, 0, True),  # of a group of ours
+        (0, 0o1777, 0, True),
+    ],
+)
+@pytest.mark.parametrize("name", ["fairway.yaml", ".fairway"])
+def test_project_of_another_user_is_taken_only_where_others_could_not_put_it(
+    below: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    owner: int,
+    mode: int,
+    own: int,
+    found: bool,
+) -> None:
+    os.chown(tmp_path / name, owner, owner)
+    tmp_path.chmod(mode)
+    os.chown(below, own, own)
+    monkeypatch.chdir(below)
+    if not found:
+        finding = refused(find_project, f"{name} belongs to another user")
+        assert finding.hint == f"if you trust this project: export FAIRWAY_FOLDER={tmp_path}"
+        monkeypatch.setenv("FAIRWAY_FOLDER", str(tmp_path))
+    assert find_project()[0] == tmp_path

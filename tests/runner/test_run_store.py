@@ -4,6 +4,7 @@ import fcntl
 import json
 import os
 import re
+import shutil
 import time
 import tracemalloc
 from collections.abc import Iterator
@@ -93,6 +94,23 @@ def test_run_store_ignores_runs_recorded_only_in_part(
     run, lock = store.create(record("job-aaaaaa"), {})
     os.close(lock)
     assert [each.id for each in store.all()] == [run.id]
+
+
+def test_run_store_writes_nothing_through_links_of_a_repository(
+    store: RunStore, tmp_path: Path
+) -> None:
+    (other := tmp_path / "other").write_text("theirs")
+    store.base.mkdir()
+    (store.base / ".gitignore").symlink_to(other)
+    os.close(store.create(record("job-aaaaaa"), {})[1])
+    assert (store.base / ".gitignore").read_text() == "*\n"
+    assert other.read_text() == "theirs"
+    for link in (store.folder, store.base):
+        shutil.rmtree(link)
+        link.symlink_to(tmp_path)
+        finding = refused(lambda: store.create(record("job-aaaaab"), {}))
+        assert (finding.id, f"rm {link}" in finding.hint) == ("linked-folder", True)
+        link.unlink()
 
 
 def test_cancel_of_one_task_that_does_not_end_is_reported(

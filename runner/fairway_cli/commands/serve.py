@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import ExitStack
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
@@ -106,6 +107,7 @@ def _serve_one(socket: Path | None, port: int, open_: bool) -> None:
 
     store = arguments.run_store()
     address = on_loopback(port) if socket is None else on_socket(socket)
+    until_end = ExitStack()
 
     def ready() -> None:
         if socket is not None:
@@ -118,9 +120,11 @@ def _serve_one(socket: Path | None, port: int, open_: bool) -> None:
             import webbrowser
 
             # A browser in the terminal only returns when it is closed: do not wait for it.
-            threading.Thread(target=webbrowser.open, args=[address.opened], daemon=True).start()
+            page = until_end.enter_context(address.open_page(store.base))
+            threading.Thread(target=webbrowser.open, args=[page], daemon=True).start()
 
-    serve(store, address.listener, address.sign_in, ready, address)
+    with until_end:
+        serve(store, address.listener, address.sign_in, ready, address)
 
 
 def _serve_shared(

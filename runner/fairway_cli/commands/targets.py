@@ -12,7 +12,6 @@ from fairway_boot.files import write_json
 from fairway_cli.commands import arguments
 from fairway_cli.ending import warn
 from fairway_core.findings import UserError
-from fairway_core.project_folder import find_project
 from fairway_runner.quantities import span
 from fairway_runner.runs.records import writing
 
@@ -75,17 +74,18 @@ def sync(
     environment that FAIRWAY_ENVIRONMENT or fairway.yaml chooses, if one of these does.
     """
     from fairway_cli.ui.catalogue import target_table, warn_of_unready
+    from fairway_runner.runs.store import RunStore
     from fairway_runner.targets.lookup import SYNCED, KnownTarget, chosen_environment
     from fairway_runner.targets.nodes import as_person, read_targets, replaced, target_facts
     from fairway_stacks.app import usual_outdir
 
-    file = find_project()[0] / SYNCED
+    store = RunStore.here()
+    file = store.base / SYNCED.name
     read = read_targets(from_ or usual_outdir(), None if from_ else chosen_environment())
     found = as_person(read, user, file)
     others = [*replaced(found, file)]
     with writing(f"{file} cannot be written", f"ls -ld {file.parent}"):
-        file.parent.mkdir(parents=True, exist_ok=True)
-        (file.parent / ".gitignore").write_text("*\n", encoding="ascii")
+        store.make()
         write_json(file, [target.record() for target in found])
     if json_:
         print(json.dumps([target.record() for target in found], indent=1))

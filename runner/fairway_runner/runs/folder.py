@@ -30,7 +30,7 @@ from fairway_agent.quick import dataclass
 from fairway_agent.records import excerpt
 from fairway_agent.spec import LAST
 from fairway_agent.state_files import RunState, TaskState, exit_code_of, is_held
-from fairway_boot.files import hold_lock
+from fairway_boot.files import hold_lock, write_bytes
 from fairway_core.findings import UserError
 from fairway_core.suggestions import did_you_mean
 from fairway_runner.engines.capabilities import runs_here
@@ -57,6 +57,7 @@ if TYPE_CHECKING:
 # Letters and digits that are not confused with one another when read aloud.
 _ALPHABET = "23456789abcdefghjkmnpqrstuvwxyz"
 MIRROR_LOCK = "mirror.lock"
+_ELSEWHERE = "to keep runs on another disk, have the project there: export FAIRWAY_FOLDER=FOLDER"
 _ANSWERED = ".answered"  # a leading dot: of this machine alone
 
 
@@ -253,6 +254,16 @@ class RunFolder:
 
         return write_labels(self.folder, self.record, add, remove, note)
 
+    def own_file(self, path: Path) -> Path:
+        """Returns the path of a file in its folder, to write text of others to: makes its folder,
+        and removes a link on the way or there, which may have come with a repository."""
+        from fairway_agent.outputs import make_folder  # most commands write none
+
+        make_folder(self.folder, path.parent)
+        if path.is_symlink():
+            path.unlink()
+        return path
+
     def log_text(self, index: int = 0) -> str:
         """Returns a task's log so far."""
         try:
@@ -367,8 +378,7 @@ class RunFolders:
         path in the folder. Returns the run and the open descriptor that holds its lock. Raises
         UserError if nothing can be written, TakenId if there is such a run."""
         with self.recording():
-            self.folder.mkdir(parents=True, exist_ok=True)
-            (self.base / ".gitignore").write_text("*\n", encoding="ascii")
+            self.make()
             # A unique name: a killed process may have left a partial folder.
             draft = self.folder / f".{record.id}.{os.urandom(4).hex()}"
             draft.mkdir()
@@ -394,6 +404,19 @@ class RunFolders:
                 shutil.rmtree(draft, ignore_errors=True)
                 raise
             return RunFolder(self.folder / record.id), lock
+
+    def make(self) -> None:
+        """Creates the folder of runs, which git does not see. Raises UserError if it or its parent
+        is a link: one from a repository would lead to other files. Raises OSError if it cannot."""
+        for each in (self.base, self.folder):
+            if each.is_symlink():
+                message = f"{each} is a link, and runs are not written through one"
+                hint = f"remove it: rm {each}\n{_ELSEWHERE}"
+                raise UserError.of("linked-folder", message, hint)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        ignored = self.base / ".gitignore"
+        if ignored.is_symlink() or not ignored.exists():
+            write_bytes(ignored, b"*\n")
 
     def recording(self) -> AbstractContextManager[None]:
         """Raises UserError if writing in the block fails."""

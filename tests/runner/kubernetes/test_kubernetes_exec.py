@@ -1,6 +1,7 @@
 """Commands in the head pod, with a script as kubectl: streams that break, or never end."""
 
 import os
+import subprocess
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
@@ -374,3 +375,33 @@ def test_kubernetes_exec_refuses_a_kubeconfig_that_others_own_or_can_access(
     finding = refused(lambda: with_file(file).run(["true"], deadline=1.0), said)
     assert finding.hint == f"did you write it? then: chmod 600 '{file}'"
     assert not (tmp_path / "kubectl.log").exists()
+
+
+def test_kubernetes_exec_refuses_a_kubeconfig_that_may_have_come_with_the_project(
+    kubectl: Kubectl, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kubectl('exec "$@"')
+    (project := tmp_path / "project").mkdir()
+    (tmp_path / "fairway.yaml").touch()  # the project may also be a part of the repository
+    monkeypatch.chdir(project)
+    (file := project / "[k]").touch(0o600)
+    (link := tmp_path / "link").symlink_to(file)
+
+    def said(file: Path) -> str:
+        finding = refused(lambda: with_file(file).run(["true"], deadline=1.0))
+        assert finding.id == "foreign-kubeconfig"
+        return (finding.hint or "").partition(";")[0]
+
+    assert said(file) == said(Path("/proc/self/cwd/[k]")) == "git does not know this project"
+    # Nor does a setting of the repository run a program.
+    git = ["git", "-c", "init.defaultBranch=main", "-C", str(tmp_path)]
+    subprocess.run([*git, "init", "-q"], check=True)
+    subprocess.run([*git, "config", "core.fsmonitor", f"touch {tmp_path}/ran; false"], check=True)
+    assert with_file(link).run(["echo", "own"], deadline=1.0).out == b"own\n"
+    monkeypatch.setenv("FAIRWAY_FOLDER", str(project))
+    subprocess.run([*git, "-c", "core.fsmonitor=", "add", "-f", str(link.name)], check=True)
+    assert with_file(link).run(["echo", "own"], deadline=1.0).out == b"own\n"
+    add = [*git, "-c", "core.fsmonitor=", "--literal-pathspecs", "add", "project/[k]"]
+    subprocess.run(add, check=True)
+    assert said(file) == said(link) == "git tracks it"
+    assert not (tmp_path / "ran").exists()

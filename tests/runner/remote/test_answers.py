@@ -333,9 +333,34 @@ def test_connection_to_this_machine_by_name_uses_no_ssh_or_tunnel(tmp_path: Path
     called = "fairway_agent.ssh.runs.nodes"
     found = RemoteHost(here, str(tmp_path / "shared")).call(called, asked, NodesReport)
     assert [node.name for node in found.nodes] == [os.uname().nodename]
+    # A project may bring such a folder.
+    (bundle,) = (tmp_path / "shared" / "fairway").iterdir()
+    assert not [*bundle.rglob("__pycache__")]
+    for file in (bundle / "json.py", bundle / "__main__.py"):
+        kept = file.read_bytes() if file.exists() else None
+        file.write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
+        host = RemoteHost(here, str(tmp_path / "shared"))
+        assert refused(lambda: host.call(called, asked, NodesReport)).id == "foreign-agent"  # noqa: B023
+        file.unlink() if kept is None else file.write_bytes(kept)
+    (bundle / "json").symlink_to(tmp_path)
+    assert refused(lambda: host.call(called, asked, NodesReport)).id == "foreign-agent"
+    assert not (tmp_path / "ran").exists()
     finding = refused(lambda: RemoteHost(here, "/proc/fairway").call(called, asked, NodesReport))
     assert finding.id == "unwritable-folder"
     with pytest.raises(TargetUnavailable, match=r"this host did not answer within 0\.3 s"):
         here.run(["sleep", "600"], deadline=1.0, timeout=0.3)
     finding = refused(lambda: here.interactive([], forward="6007:localhost:6006"))
     assert finding.hint == "connect to localhost:6006"
+
+
+def test_remote_host_refuses_a_shared_folder_of_this_machine_in_the_project(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for shared in (f"{tmp_path}/x", "/proc/self/cwd/x", "~/../x"):
+        monkeypatch.setenv("HOME", str(tmp_path / "me"))
+        engine = SshEngine(target_of("ssh", {"host": "localhost", "shared": shared}))
+        finding = refused(lambda: engine.remote_host)  # noqa: B023
+        assert (finding.id, f"{tmp_path}/x" in finding.message) == ("shared-in-project", True)
+        monkeypatch.setenv("HOME", str(tmp_path))  # with all that its owner has
+        assert engine.remote_host.shared == shared

@@ -4,6 +4,7 @@ import base64
 import io
 import json
 import os
+import shutil
 import sys
 import time
 import zlib
@@ -409,3 +410,15 @@ def test_mirror_add_pieces_appends_missing_bytes_and_refuses_invalid_ones(tmp_pa
     assert finding.message == f"the host of `{target}` sent a piece of a file that cannot be read"
     assert finding.hint.startswith("nothing was taken from its answer")
     assert run.log_text(0) == "one\ntwo\n"
+    # A repository with a run can hold links to anything.
+    (kept := tmp_path / "kept").mkdir()
+    (kept / "log.txt").write_text("kept\n")
+    shutil.rmtree(run.folder / "tasks")
+    (run.folder / "tasks").symlink_to(tmp_path)
+    add_pieces(run, RunReport(None, logs={"0": piece(0, b"one\n")}))
+    run.log(0).unlink()
+    run.log(0).symlink_to(kept / "log.txt")
+    add_pieces(run, RunReport(None, logs={"0": piece(0, b"two\n")}))
+    assert run.log_text(0) == "two\n"
+    assert [each.name for each in tmp_path.iterdir()] == [".fairway", "kept"]
+    assert (kept / "log.txt").read_text() == "kept\n"

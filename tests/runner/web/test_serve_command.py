@@ -175,19 +175,28 @@ def test_serve_command_without_its_extra_hints_at_what_to_install(
     ends(done, 4, "`fairway serve` needs fastapi, starlette, uvicorn, jwt", "'pyjwt>=2.14,<3'")
 
 
-def test_serve_command_opens_the_browser_with_a_code_and_not_the_token(
+def test_serve_command_opens_a_private_page_with_a_code_in_the_browser(
     project: Path, fairway: RunFairway, in_place: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Everybody can read the command line of a browser."""
     opened: queue.Queue[str] = queue.Queue()
+    pages: list[tuple[int, str]] = []
     monkeypatch.setattr("webbrowser.open", opened.put)
-    in_place(lambda _: None)
+
+    def look(_: TestClient) -> None:
+        page = Path(opened.get().removeprefix("file://"))
+        pages.append((stat.S_IMODE(page.stat().st_mode), page.read_text()))
+
+    in_place(look)
     code, printed, _ = fairway(project, "serve", "--open")
     assert code == 0
     address, _, token = printed.removeprefix("ready: open ").strip().partition("/login?token=")
-    found = opened.get()
-    assert found.startswith(f"{address}/login?code=")
-    assert token not in found  # everybody can read the command line of a browser
-    assert [each.name for each in (project / ".fairway").iterdir()] == [".gitignore"]
+    ((mode, text),) = pages
+    assert mode == 0o600
+    assert f"url={address}/login?code=" in text
+    assert token not in text
+    left = {each.name for each in (project / ".fairway").iterdir()}
+    assert left == {".gitignore", "runs"}
 
 
 def test_serve_restart_after_a_kill_loses_and_repeats_no_log_line(

@@ -277,8 +277,8 @@ def _watch_setup(run: RunFolder, account: Account, job_id: str, *, ended: bool) 
     status = known_task(folder)
     if status is None or not status.is_final:
         nodes = list(account.preparation(job_id))
-        folder.mkdir(exist_ok=True)
-        status = setup_status(nodes, account, folder / "log.txt", ended=ended)
+        log = run.own_file(folder / "log.txt")
+        status = setup_status(nodes, account, log, ended=ended)
         known = known_task(folder)
         if known is None or not known.is_final:  # another command may have seen its end
             state_files.write(folder, status)

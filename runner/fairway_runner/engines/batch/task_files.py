@@ -174,7 +174,7 @@ class _TaskLog:
         copy, status, ended = self.copy, self.status, self.status.is_final
         if copy.done and copy.attempt + 1 >= status.attempts:
             return
-        self._log.parent.mkdir(parents=True, exist_ok=True)
+        self.files.run.own_file(self._log)
         if copy.started != status.started:
             marker = self.files.marker(self.number, ended=ended)
             if not marker and not ended:
@@ -302,14 +302,13 @@ def copy_figures(files: TaskFiles) -> None:
             elif status.is_final and copies.get(str(task), _SamplesCopy()).done != status.attempts:
                 ended.append(task)
         tasks = [*running, *ended][:_MOST_SAMPLED]
-        (run.folder / FIGURES).mkdir(exist_ok=True)
         with ThreadPoolExecutor(CONCURRENCY) as pool:
             known = [copies.get(str(task), _SamplesCopy()) for task in tasks]
             found = list(
                 pool.map(lambda task, copy: _read_samples(files, task, copy), tasks, known)
             )
         for task, (text, copy) in zip(tasks, found, strict=True):
-            copies[str(task)] = replace(copy, last=_add_samples(run.folder, text, copy.last))
+            copies[str(task)] = replace(copy, last=_add_samples(run, text, copy.last))
         write_json(run.folder / "figures.json", {t: copy.to_json() for t, copy in copies.items()})
 
 
@@ -334,7 +333,7 @@ def _read_samples(files: TaskFiles, task: int, known: _SamplesCopy) -> tuple[byt
     return lines, _SamplesCopy(marker, offset + len(lines), done, known.last)
 
 
-def _add_samples(folder: Path, text: bytes, last: dict[str, float]) -> dict[str, float]:
+def _add_samples(run: RunFolder, text: bytes, last: dict[str, float]) -> dict[str, float]:
     """Appends the samples later than the `last` of their node: with another attempt some are read
     again. Returns the time of each node's last sample."""
     by_node: dict[str, list[bytes]] = {}
@@ -350,6 +349,6 @@ def _add_samples(folder: Path, text: bytes, last: dict[str, float]) -> dict[str,
             by_node.setdefault(node, []).append(line)
             last[node] = time
     for node, lines in by_node.items():
-        with (folder / FIGURES / f"{node}.jsonl").open("ab") as file:
+        with run.own_file(run.folder / FIGURES / f"{node}.jsonl").open("ab") as file:
             file.write(b"".join(line + b"\n" for line in lines))
     return last

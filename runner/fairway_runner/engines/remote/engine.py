@@ -26,6 +26,7 @@ from fairway_agent.shared.reports import (
 from fairway_agent.spec import Chained
 from fairway_boot.files import NO_ANSWER
 from fairway_core.findings import Finding, Severity, UserError
+from fairway_core.project_folder import find_project, from_home
 from fairway_core.suggestions import did_you_mean
 from fairway_runner.engines.engine import (
     Engine,
@@ -38,7 +39,7 @@ from fairway_runner.engines.engine import (
 )
 from fairway_runner.engines.outage import Refused, StillUnavailable, clock, warn
 from fairway_runner.engines.remote import submission_state
-from fairway_runner.engines.remote.connection import COMMAND_TIMEOUT, of_shell
+from fairway_runner.engines.remote.connection import COMMAND_TIMEOUT, is_here, of_shell
 from fairway_runner.engines.remote.mirror import SHARED, Mirror, end_cancelled
 from fairway_runner.engines.remote.remote_host import RemoteHost, connection_to
 from fairway_runner.engines.remote.submission_state import Submission
@@ -83,6 +84,8 @@ class RemoteEngine(Engine, Generic[A]):
         access = _access(self.target)
         self.require_address()
         others = [each for each in getattr(access, "others", ()) if each]
+        if is_here(access.host):
+            _require_outside(self.target, access.shared)
         connection = connection_to(access.host, access.user, self.target.reach, others)
         return RemoteHost(connection, access.shared, self.deadline)
 
@@ -300,6 +303,16 @@ def _access(target: Target) -> SshAccess | SlurmAccess:
     access = target.access
     assert access is not None, "a target with such an engine has its section"
     return access
+
+
+def _require_outside(target: Target, shared: str) -> None:
+    """Raises UserError for a shared folder of this machine that is in the project: programs there
+    may have come with it. A home is a project's folder only for who has nothing else there."""
+    project, folder = map(os.path.realpath, (find_project()[0], from_home(shared)))
+    if project != os.path.realpath(Path.home()) and Path(folder).is_relative_to(project):
+        message = f"`shared` of `{target.name}` is in the project: {folder}"
+        hint = f"programs run there: name a folder outside of {project}"
+        raise UserError.of("shared-in-project", message, hint)
 
 
 # Seconds beyond a job's grace after which the scheduler ends a cancelled job.

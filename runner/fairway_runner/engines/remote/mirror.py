@@ -118,8 +118,7 @@ def add_pieces(run: RunFolder, report: RunReport) -> None:
     files += [(samples / f"{node}.jsonl", piece) for node, piece in report.samples.items()]
     for file, piece in files:
         data = unpack_piece(piece.data, run)
-        file.parent.mkdir(parents=True, exist_ok=True)
-        with file.open("ab") as opened:
+        with run.own_file(file).open("ab") as opened:
             known = opened.tell() - piece.offset
             if known >= 0:
                 opened.write(data[known:])

@@ -34,12 +34,43 @@ if TYPE_CHECKING:
 R = TypeVar("R", bound="JsonRecord")
 
 _NO_BUNDLE = 66
+_NOT_OURS = 68
 _NO_PYTHON = 127
 
-_CALL = """case $1 in "~"/*) set -- "$HOME/${1#??}" "$2" "$3" ;; esac
-bundle=$1/fairway/$2
+_CALL = """case $1 in "~"/*) shared=$HOME/${1#??} ;; *) shared=$1 ;; esac
+bundle=$shared/fairway/$2
 [ -f "$bundle/__main__.py" ] || exit 66
-exec python3 -s "$bundle" call "$3" "$1" """
+exec python3 -s -c "$3" "$bundle" "$4" call "$5" "$shared" """
+
+# `shared` may come from a project that was only cloned, and lead to files of it. So the programs
+# there run only if they are ours: without others, without links, and without bytecode that came
+# with them, in place of which their user's own is kept.
+_RUN_OURS = """import sys
+sys.path[:] = filter(None, sys.path)
+import hashlib, os, runpy
+bundle, content, *words = sys.argv[1:]
+found = []
+try:
+    for folder, folders, files in os.walk(bundle):
+        folders[:] = [each for each in folders if each != "__pycache__"]
+        links = [each for each in folders if os.path.islink(os.path.join(folder, each))]
+        for each in [*files, *links]:
+            if each[0] != ".":
+                path = os.path.join(folder, each)
+                with open(path, "rb") as file:
+                    found.append((os.path.relpath(path, bundle), file.read()))
+except OSError:
+    sys.exit(68)
+digest = hashlib.sha256()
+for name, data in sorted(found):
+    named = ("%d %s" % (len(data), name)).encode("utf-8", "surrogateescape")
+    digest.update(named + bytes(1) + data)
+if digest.hexdigest() != content:
+    sys.exit(68)
+sys.pycache_prefix = os.path.join("/", os.path.expanduser("~/.cache/fairway/agent"))
+sys.argv[1:] = words
+runpy.run_path(bundle, run_name="__main__")
+"""
 
 # The files appear atomically, and a second writer leaves them unchanged. Tar does not restore their
 # owners, even as root: see `connection.UNPACK`.
@@ -71,7 +102,8 @@ class RemoteHost:
     ) -> R:
         """Calls a function there, `MODULE.VERB`, possibly twice; returns its answer. Raises
         UserError if the host refuses, gives no answer, or one of another type."""
-        words = ["sh", "-c", _CALL, "sh", self.shared, archives.agent_digest(), called]
+        ours = [archives.agent_digest(), _RUN_OURS, archives.agent_content()]
+        words = ["sh", "-c", _CALL, "sh", self.shared, *ours, called]
         data = json.dumps(request.to_json()).encode() + b"\n" + payload
         ended = self.connection.run(words, input=data, deadline=self.deadline, timeout=timeout)
         if ended.code == _NO_BUNDLE:
@@ -109,6 +141,11 @@ class RemoteHost:
                 raise UserError.of("host-failed", message, by_hand, exit_code=5) from None
             kind = TargetUnavailable if fault["id"] == NO_ANSWER else UserError
             raise kind.of(fault["id"], fault["message"], fault["hint"], exit_code=code)
+        if ended.code == _NOT_OURS:
+            there = f"{self.shared}/fairway/{archives.agent_digest()}"
+            message = f"{there} on {host} is not what Fairway puts there, and was not run"
+            hint = "is it damaged, or did it come with a project? once removed, it is written anew"
+            raise UserError.of("foreign-agent", message, hint, exit_code=5)
         if ended.code in (_NO_PYTHON, OLD_PYTHON):
             oldest = ".".join(map(str, OLDEST))
             message = f"{host} has no python3 of at least {oldest}"

@@ -1,6 +1,7 @@
 """Use of the pages with a mouse, by the keyboard alone, and without a script."""
 
 import json
+import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Any
 
 import pytest
 from playwright.sync_api import Locator, Page, Route, expect
+from programs import executable
 from running import MakeRun
 
 Opened = Callable[..., AbstractContextManager[Page]]
@@ -130,6 +132,22 @@ def test_pages_work_without_javascript(opened: Opened, address: str, make_run: M
         expect(page.get_by_role("cell", name="0.125")).to_be_visible()
         page.get_by_role("link", name="job-a").click()
         expect(page.get_by_role("log")).to_have_text("job-a\n")
+
+
+def test_list_of_runs_opens_from_the_page_of_the_option_open(
+    serving: Serving,
+    opened: Opened,
+    project: Path,
+    make_run: MakeRun,
+    programs: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    make_run("job-a")
+    os.mkfifo(said := project / "said")
+    executable(programs / "a-browser", f'echo "$1" >{said}')
+    monkeypatch.setenv("BROWSER", "a-browser")
+    with serving(project, "--open"), opened(said.read_text().strip()) as page:
+        expect(page.get_by_role("link", name="job-a")).to_be_visible()
 
 
 @pytest.mark.nightly
