@@ -25,7 +25,6 @@ from typing import TYPE_CHECKING
 from fairway_boot.files import NO_CONNECTION
 from fairway_core.findings import UserError
 from fairway_core.kubernetes.credentials import credentials_of
-from fairway_core.project_folder import find_project
 from fairway_runner.engines.outage import LEAST, Silence, TargetUnavailable
 from fairway_runner.engines.remote.connection import (
     Command,
@@ -224,9 +223,9 @@ class Exec(Connection):
             message = f"the kubeconfig of `{self.target}` is open to others: {file}"
             hint = f"did you write it? then: chmod 600 {shlex.quote(str(file))}"
             raise UserError.of("open-kubeconfig", message, hint)
-        if (why := _came_along(file)) is not None:
-            message = f"the kubeconfig of `{self.target}` may have come with the project: {file}"
-            hint = f"{why}; is it yours? then move it out of the project, for example to ~/.kube"
+        if _is_tracked(file):
+            message = f"the kubeconfig of `{self.target}` is tracked by git: {file}"
+            hint = "is it yours? then move it out of the work tree, for example to ~/.kube"
             raise UserError.of("foreign-kubeconfig", message, hint)
         return [f"--kubeconfig={file}"]
 
@@ -258,19 +257,14 @@ class Exec(Connection):
         return kind.of(id_, message, hint, exit_code=4 if id_ == "missing-tool" else 5)
 
 
-def _came_along(file: Path) -> str | None:
-    """Returns why a file may have come with a repository or an archive; None if it did not: git
-    does not track it, or it is in no work tree, and not in the project either."""
+def _is_tracked(file: Path) -> bool:
+    """Returns True if git tracks the file: a clone brought it, or would."""
     from fairway_runner.submit.snapshot import ask_git
 
     real = Path(os.path.realpath(file))
     words = ("ls-files", "--error-unmatch", "--", real.name)
     asked = ask_git(real.parent, "--literal-pathspecs", *words)
-    code = None if asked is None else asked.returncode
-    if code == 0:
-        return "git tracks it"
-    is_own = code == 1 or not real.is_relative_to(os.path.realpath(find_project()[0]))
-    return None if is_own else "git does not know this project"
+    return asked is not None and asked.returncode == 0
 
 
 class _Call:
