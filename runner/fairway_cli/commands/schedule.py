@@ -25,7 +25,7 @@ def create(
     cron: Annotated[
         str | None, Option(metavar="LINE", help="When, in UTC: '30 2 * * *' or '@daily'.")
     ] = None,
-    name: Annotated[str | None, Option(help="Name of the schedule; its runs are NAME-1, …")] = None,
+    name: Annotated[str | None, Option(help="Its name; its runs are NAME-7k2m9p-1, …")] = None,
     set_: arguments.SetOption = None,
     json_: arguments.JsonOption = False,
 ) -> None:
@@ -39,7 +39,7 @@ def create(
     from fairway_runner.submit.submission import require_run_id
 
     if name is not None:
-        require_run_id(f"{name}-1")
+        require_run_id(f"{name}-7k2m9p-1000000")  # a run's after two years of one a minute
     engine = arguments.engine_of(target)
     schedules = engine.schedules()
     if (every is None) == (cron is None):
@@ -49,14 +49,17 @@ def create(
         recurrence = times.every(span("--every", every or ""))
     else:
         recurrence = times.cron(cron, datetime.now(UTC))
-    prepared = prepare(load_job(job, set_ or []), engine.target, arguments.run_store(), run_id=name)
-    made = schedules.create(prepared, recurrence)
+    store = arguments.run_store()
+    run_id = None if name is None else store.new_id(name)
+    prepared = prepare(load_job(job, set_ or []), engine.target, store, run_id=run_id)
+    name = name or prepared.record.id
+    schedules.create(prepared, recurrence, name)
     if json_:
-        print(json.dumps({"schedule": made, **recurrence.wire()}))
+        print(json.dumps({"schedule": name, **recurrence.wire()}))
         return
-    print(f"{made} runs on {target}, and does not need this machine")
+    print(f"{name} runs on {target}, and does not need this machine")
     print(f"  its runs: fairway list --target {target}")
-    print(f"  end it:   fairway schedule delete {made} --target {target}")
+    print(f"  end it:   fairway schedule delete {name} --target {target}")
 
 
 @schedule.command("list")
