@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import UTC, datetime
 from typing import Annotated
 
@@ -10,6 +11,7 @@ from typer import Argument, Option, Typer
 
 from fairway_cli.commands import arguments
 from fairway_core.findings import UserError
+from fairway_core.light_fields import UNITS
 from fairway_runner.quantities import span
 
 schedule = Typer(
@@ -75,9 +77,25 @@ def list_(target: arguments.TargetOption, json_: arguments.JsonOption = False) -
         print(f"{target} has no schedules")
         return
     from fairway_cli.ui.columns import columns
+    from fairway_runner.engines.outage import clock
 
-    rows = [(each.name, each.state, each.interval, each.next_run, each.last_run) for each in found]
+    rows = []
+    for each in found:
+        then = each.next_run and clock(datetime.fromisoformat(each.next_run).timestamp())
+        rows.append((each.name, each.state, _every(each.interval), then, each.last_run))
     print(columns(("SCHEDULE", "STATE", "EVERY", "NEXT", "LAST RUN"), rows))
+
+
+def _every(interval: str) -> str:
+    """Formats Batch's interval as `--every` takes it.
+
+    >>> _every("PT10080M"), _every("PT1H30M"), _every("P1D")
+    ('7d', '90m', '1d')
+    """
+    parts = re.findall(r"(\d+)([DHMS])", interval)
+    seconds = sum(int(count) * UNITS[unit.lower()] for count, unit in parts)
+    unit = next(unit for unit in "dhms" if seconds % UNITS[unit] == 0)
+    return f"{seconds // UNITS[unit]:g}{unit}"
 
 
 def _add(action: str, done: str, help_: str) -> None:

@@ -1,6 +1,7 @@
 """Jobs that run on a schedule, and the outputs of their runs."""
 
 import json
+import re
 from typing import Any
 
 from batch_service import Batch
@@ -76,6 +77,8 @@ class TestSchedules:
         assert json.loads(out) == [{"schedule": "weekly", "action": "disable"}]
         assert "disabled" in batch.ok("schedule", "list", "--target", "batch-sim")
         batch.ok("schedule", "enable", "weekly", "--target", "batch-sim")
+        printed = batch.ok("schedule", "list", "--target", "batch-sim")
+        assert re.search(r"weekly +active +7d +[-0-9 ]*\d\d:\d\d:\d\d\n", printed)
         # Another pool has no such schedule.
         project = batch.fairway.folder / "fairway.yaml"
         declared = project.read_text()
