@@ -284,8 +284,10 @@ def reconcile(
         try:
             with control.locked(folder):
                 known = control.read(folder)
-                # A retry writes its state before its parts: these may be the old ones.
-                if known.complete and goes_on(folder, known.submission):
+                # A retry writes its state before its parts: these may be the old ones. Nobody may
+                # complete a submission that was cancelled.
+                is_whole = known.complete or (known.is_cancelled and known.parts)
+                if is_whole and goes_on(folder, known.submission):
                     news = look(folder, known).run()
                     if tell is None or not should_notify(folder, *news):
                         news = None

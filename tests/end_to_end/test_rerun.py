@@ -44,7 +44,7 @@ def test_rerun_applies_its_changes_over_those_of_the_submission(fairway: Fairway
     assert "first 0.5 6\n" in last.stdout
     assert "params.epochs: 5 → 6" in last.stderr
     shutil.rmtree(fairway.folder / ".fairway" / "code")
-    fairway.refused("rerun", first, says=f"the code snapshot of {first} no longer exists")
+    fairway.refused("rerun", first, says=f"does not have the code of {first}")
 
 
 def test_rerun_prints_its_changes_before_it_starts(

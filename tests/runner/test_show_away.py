@@ -13,6 +13,8 @@ from unittest.mock import Mock
 
 import pytest
 from azure.core.exceptions import ServiceRequestError
+from clocks import Clock
+from endings import refused
 from programs import executable
 from running import MakeRun, RunFairway
 from targets import target_of
@@ -24,10 +26,12 @@ from fairway_boot.files import Fault
 from fairway_boot.slurm import commands
 from fairway_core.findings import UserError
 from fairway_core.target import KubernetesAccess
+from fairway_runner.engines import engine, outage
 from fairway_runner.engines.azure_calls import Calls
 from fairway_runner.engines.batch.engine import BatchEngine
 from fairway_runner.engines.kubernetes.exec import Exec
 from fairway_runner.engines.outage import Absence, TargetUnavailable, clock
+from fairway_runner.engines.remote import engine as remote_engine
 from fairway_runner.engines.remote.connection import Ended
 from fairway_runner.engines.remote.mirror import Mirror
 from fairway_runner.engines.remote.remote_host import RemoteHost
@@ -158,6 +162,22 @@ def test_cancel_ends_an_incompletely_submitted_run(
     monkeypatch.setattr("fairway_runner.engines.remote.engine._CANCEL_SLACK", 0.0)
     SlurmEngine(target_of("slurm", name="lab"), deadline=600.0).cancel(run)
     assert (run.state, ends) == ("cancelled", [False, True])
+
+
+@pytest.mark.parametrize(("kind", "seconds"), [("ssh", 67.0), ("slurm", 94.0)])
+def test_cancel_waits_for_the_end_of_a_run_a_minute_longer_than_its_grace(
+    make_run: MakeRun, monkeypatch: pytest.MonkeyPatch, kind: str, seconds: float
+) -> None:
+    """While its shared folder is full, nothing can write that it has ended."""
+    run = make_run("job-a", state="running", engine=kind, target="lab")
+    (run.folder / "plan.json").write_text(RunPlan(run.id, "/code", grace=7.0).text())
+    (run.folder / "engine.json").write_text('{"submission": 0, "complete": true}')
+    time = Clock.of(monkeypatch, outage, engine, remote_engine)
+    for name in ("refresh", "request_end", "mirror"):
+        monkeypatch.setattr(ENGINES[kind], name, Mock())
+    found = refused(lambda: ENGINES[kind](target_of(kind, name="lab")).cancel(run))
+    assert (found.id, "still `running`" in found.message) == ("not-ended", True)
+    assert time.slept == pytest.approx(seconds, abs=3.0)
 
 
 @pytest.mark.parametrize(("kind", "deadline"), [(TargetUnavailable, 0.0), (UserError, 600.0)])

@@ -194,22 +194,25 @@ def _program(module: str, *words: str) -> list[str]:
 
 def _submit_parts(api: Api, folder: Path, wanted: Control) -> None:
     plan = job_facts.read_shared_plan(folder, retry=wanted.submission > 0)
-    if not wanted.submission:  # a retry that starts nothing ends by itself, with a reason
-        folders = [Path(each) for each in plan.after]
-        reconcile_all(api, folders)
-        predecessors.require(folders, plan.conditions)
     # The controller creates parts that wait for other runs; and all parts if their order matters.
     waits = plan.after or (plan.max_parallel is not None and len(wanted.parts) > 1)
     try:
+        if not wanted.submission:  # a retry that starts nothing ends by itself, with a reason
+            folders = [Path(each) for each in plan.after]
+            reconcile_all(api, folders)
+            predecessors.require(folders, plan.conditions)
         _require_quota(api, folder, wanted)
         for part in () if waits else wanted.parts:
             if part.stage == "tasks":
                 create(api, folder, wanted.submission, part)
         make(api, folder, job_name(folder.name, wanted.submission, CONTROLLER))
-    except (Refused, Taken) as fault:
+    except Fault as fault:
+        is_refused = isinstance(fault, Refused)
+        if not is_refused and fault.record["exit_code"] != 2:
+            raise
         _delete(api, jobs_of(api, folder), wanted)
         runs.forget(folder, wanted.submission)
-        if isinstance(fault, Taken):
+        if not is_refused:
             raise
         text = " ".join(str(fault).split())
         hint = next((hint for key, hint in _REFUSED.items() if key in text), "")

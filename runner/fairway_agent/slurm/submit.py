@@ -133,7 +133,7 @@ _REFUSED = {
 
 def submit(shared: Path, request: SubmitRequest, _: object) -> SubmitReport:
     """Makes the run's submission of that number, unless that is done. Raises Fault if Slurm refuses
-    it: then nothing of it is left there."""
+    it, or it can never start: then nothing of it is left there."""
     folder, number = shared / "runs" / request.run, request.submission
     with files.hold_lock(folder / control.SUBMIT_LOCK):
         known = control.read(folder)
@@ -142,7 +142,12 @@ def submit(shared: Path, request: SubmitRequest, _: object) -> SubmitReport:
             control.change(folder, number, parts=tuple(parts), complete=False)
             known = control.read(folder)
         if known.submission == number and not known.complete:
-            _submit_parts(folder, number, request)
+            try:
+                _submit_parts(folder, number, request)
+            except Fault as fault:
+                if fault.record["exit_code"] == 2:
+                    _withdraw(folder, number)
+                raise
             control.change(folder, number, complete=True)
     if job_facts.read_plan(folder).notify is not None:
         # The run may have to wait, or may have ended already. Slurm has it: if it does not answer
@@ -185,16 +190,20 @@ def _submit_parts(folder: Path, number: int, request: SubmitRequest) -> None:
             new = replace(part, job=job, part=resources.part_of(part.wanted))
             control.note_part(folder, number, new)
     except commands.Refused as refused:
-        # Jobs that Slurm has accepted must have ended: the run may be submitted elsewhere next.
-        if jobs := control.read(folder).jobs:
-            commands.run(["scancel", *jobs])
-            what = "Slurm refuses a part of the run, and another that was cancelled has not ended"
-            await_end(folder.name, jobs, what, f"fairway submit --resume {folder.name}")
-        runs.forget(folder, number)
         text = re.sub(r"^sbatch: (error: )?", "", str(refused), flags=re.MULTILINE).strip()
         last = text.splitlines()[-1] if text else "it gave no reason"
         hint = next((hint for key, hint in _REFUSED.items() if key in text), "")
         raise Fault("refused-job", f"Slurm refuses the job: {last}", hint, 2) from None
+
+
+def _withdraw(folder: Path, number: int) -> None:
+    """Forgets a refused submission, whose accepted jobs must have ended: the run may be submitted
+    elsewhere next."""
+    if jobs := control.read(folder).jobs:
+        commands.run(["scancel", *jobs])
+        what = "Slurm refuses a part of the run, and another that was cancelled has not ended"
+        await_end(folder.name, jobs, what, f"fairway submit --resume {folder.name}")
+    runs.forget(folder, number)
 
 
 def _found(folder: Path, part: Part, number: int, partition: str, listed: Iterable[Element]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import UTC, datetime
 from typing import Annotated
 
@@ -10,6 +11,7 @@ from typer import Argument, Option, Typer
 
 from fairway_cli.commands import arguments
 from fairway_core.findings import UserError
+from fairway_core.light_fields import UNITS
 from fairway_runner.quantities import span
 
 schedule = Typer(
@@ -25,7 +27,7 @@ def create(
     cron: Annotated[
         str | None, Option(metavar="LINE", help="When, in UTC: '30 2 * * *' or '@daily'.")
     ] = None,
-    name: Annotated[str | None, Option(help="Name of the schedule; its runs are NAME-1, …")] = None,
+    name: Annotated[str | None, Option(help="Its name; its runs are NAME-7k2m9p-1, …")] = None,
     set_: arguments.SetOption = None,
     json_: arguments.JsonOption = False,
 ) -> None:
@@ -39,7 +41,7 @@ def create(
     from fairway_runner.submit.submission import require_run_id
 
     if name is not None:
-        require_run_id(f"{name}-1")
+        require_run_id(f"{name}-7k2m9p-1000000")  # a run's after two years of one a minute
     engine = arguments.engine_of(target)
     schedules = engine.schedules()
     if (every is None) == (cron is None):
@@ -49,14 +51,17 @@ def create(
         recurrence = times.every(span("--every", every or ""))
     else:
         recurrence = times.cron(cron, datetime.now(UTC))
-    prepared = prepare(load_job(job, set_ or []), engine.target, arguments.run_store(), run_id=name)
-    made = schedules.create(prepared, recurrence)
+    store = arguments.run_store()
+    run_id = None if name is None else store.new_id(name)
+    prepared = prepare(load_job(job, set_ or []), engine.target, store, run_id=run_id)
+    name = name or prepared.record.id
+    schedules.create(prepared, recurrence, name)
     if json_:
-        print(json.dumps({"schedule": made, **recurrence.wire()}))
+        print(json.dumps({"schedule": name, **recurrence.wire()}))
         return
-    print(f"{made} runs on {target}, and does not need this machine")
+    print(f"{name} runs on {target}, and does not need this machine")
     print(f"  its runs: fairway list --target {target}")
-    print(f"  end it:   fairway schedule delete {made} --target {target}")
+    print(f"  end it:   fairway schedule delete {name} --target {target}")
 
 
 @schedule.command("list")
@@ -72,9 +77,25 @@ def list_(target: arguments.TargetOption, json_: arguments.JsonOption = False) -
         print(f"{target} has no schedules")
         return
     from fairway_cli.ui.columns import columns
+    from fairway_runner.engines.outage import clock
 
-    rows = [(each.name, each.state, each.interval, each.next_run, each.last_run) for each in found]
+    rows = []
+    for each in found:
+        then = each.next_run and clock(datetime.fromisoformat(each.next_run).timestamp())
+        rows.append((each.name, each.state, _every(each.interval), then, each.last_run))
     print(columns(("SCHEDULE", "STATE", "EVERY", "NEXT", "LAST RUN"), rows))
+
+
+def _every(interval: str) -> str:
+    """Formats Batch's interval as `--every` takes it.
+
+    >>> _every("PT10080M"), _every("PT1H30M"), _every("P1D")
+    ('7d', '90m', '1d')
+    """
+    parts = re.findall(r"(\d+)([DHMS])", interval)
+    seconds = sum(int(count) * UNITS[unit.lower()] for count, unit in parts)
+    unit = next(unit for unit in "dhms" if seconds % UNITS[unit] == 0)
+    return f"{seconds // UNITS[unit]:g}{unit}"
 
 
 def _add(action: str, done: str, help_: str) -> None:

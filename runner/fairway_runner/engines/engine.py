@@ -7,6 +7,7 @@ reads files, and need not know about engines.
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -118,14 +119,14 @@ class Engine(outage.Patient):
         """Refreshes a run, and starts each of its steps that is due."""
         self.refresh([run], logs=logs)
 
-    def wait(self, run: RunFolder) -> None:
-        """Waits until the run has ended, or is lost."""
+    def wait(self, run: RunFolder, longest: float = math.inf) -> None:
+        """Waits until the run has ended, or is lost, for `longest` seconds."""
         from fairway_runner.runs.records import known_state
 
-        absence = outage.Absence(run, self.deadline)
+        absence, end = outage.Absence(run, self.deadline), time.monotonic() + longest
         for pause in outage.polling_pauses(self.pause):
             absence.look(lambda: self.go_on(run))
-            if known_state(run.folder).is_final:
+            if known_state(run.folder).is_final or time.monotonic() >= end:
                 return
             time.sleep(pause)
 

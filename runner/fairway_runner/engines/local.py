@@ -152,16 +152,13 @@ class LocalEngine(Engine):
                 ) from None
         _supervise(run, lock, secrets, retry=retry)
 
-    def wait(self, run: RunFolder) -> None:
-        run.await_lock()
-
     def cancel(self, run: RunFolder) -> None:
         from fairway_agent import control
 
         if run.status.state == "lost":
             _end_all(run)
         elif control.signal_supervisor(run.folder, signal.SIGUSR1).goes_on:
-            self.wait(run)
+            run.await_lock()
 
     def cancel_task(self, run: RunFolder, task: int) -> None:
         from fairway_agent import control

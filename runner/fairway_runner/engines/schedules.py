@@ -102,7 +102,7 @@ def _refused(line: str, why: str) -> UserError:
 
 @dataclass(frozen=True)
 class Schedule:
-    """A schedule: id, `active`, `disabled` or `completed`, its next run, its last run's id."""
+    """A schedule: name, `active`, `disabled` or `completed`, its next run, its last run's id."""
 
     name: str
     state: str
@@ -114,10 +114,10 @@ class Schedule:
 class Schedules(Protocol):
     """The schedules of one target."""
 
-    def create(self, prepared: Any, recurrence: Recurrence) -> str:
-        """Creates the schedule of a `PreparedRun`, whose module imports engines, and returns its
-        name, which is the run's. Raises UserError if the service cannot start such a job by itself,
-        or has such a schedule."""
+    def create(self, prepared: Any, recurrence: Recurrence, name: str) -> None:
+        """Creates the schedule of a `PreparedRun`, whose module imports engines; the ids of its
+        runs are that of `prepared` and a number. Raises UserError if the service cannot start such
+        a job by itself, or the target has a schedule of that name."""
 
     def all(self) -> Sequence[Schedule]:
         """Lists the target's schedules, sorted by name."""

@@ -235,7 +235,7 @@ def _provenance(run: Run, **facts: Any) -> dict[str, Any]:
 def _snapshot(run: Run) -> Path:
     snapshot = recorded_snapshot(run)
     if not snapshot.is_dir():
-        message = f"the code snapshot of {run.id} no longer exists: {snapshot}"
+        message = f"this machine does not have the code of {run.id}: {snapshot}"
         raise UserError.of("no-code", message, _AGAIN)
     return snapshot
 

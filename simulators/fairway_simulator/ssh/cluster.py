@@ -13,6 +13,7 @@ import os
 import shutil
 import sys
 import threading
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -154,7 +155,8 @@ class SshCluster:
         while not self._ended.wait(_MINUTE):
             for host in self.hosts.values():
                 if host.process is not None and host.name not in self.silent:
-                    self.announce(host.name)
+                    with suppress(OSError):  # a full shared folder: a timer tries again
+                        self.announce(host.name)
 
     def kill(self, name: str) -> None:
         """Ends a host and everything on it, as a power cut would."""

@@ -288,9 +288,10 @@ class TestWhatWaits:
     def test_kubernetes_submit_after_a_failed_run_is_refused(self, cluster: Cluster) -> None:
         first = cluster.submitted([1], "first")
         state_files.write(first, RunState("failed", ended=1.0))
-        cluster.bring("job-a", [1], after=["first"])
+        folder = cluster.bring("job-a", [1], after=["first"])
         with pytest.raises(Fault, match="`after`: first failed"):
             cluster.submit()
+        assert not folder.exists()
 
     @pytest.mark.parametrize("kill", [False, True])
     def test_kubernetes_controller_notifies_of_a_cancelled_run(

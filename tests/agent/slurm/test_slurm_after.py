@@ -91,6 +91,7 @@ def test_slurm_after_with_an_unmet_condition_is_refused_before_sbatch(
     with pytest.raises(Fault, match=r"`after`: coded succeeded with exit code 0"):
         submit_own(shared)
     assert not any(each.startswith("sbatch") for each in said)
+    assert not (shared / "runs" / "own").exists()  # other machines would find it queued for ever
 
 
 def test_slurm_after_job_polls_predecessors_and_is_left_out_when_unmet(

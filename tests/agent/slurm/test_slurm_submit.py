@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 from clocks import Clock
 from programs import finished
-from run_folders import bring
+from run_folders import bring, take_over
 
+from fairway_agent import control, state_files
 from fairway_agent.control import Part
+from fairway_agent.resources import Wanted
 from fairway_agent.shared.reports import CancelRequest, SubmitReport, SubmitRequest
 from fairway_agent.slurm import jobs, runs, submit
 from fairway_agent.slurm.nodes import Node, Resources
@@ -193,18 +195,23 @@ def shared(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.parametrize(
+    ("second", "refused"),
+    [(TaskSpec(1, nodes=2), "refused-job"), (TaskSpec(1, nodes=1, wanted=Wanted(9)), "no-share")],
+)
 def test_slurm_submit_refusal_waits_until_the_withdrawn_job_has_ended(
-    slurm: Slurm, shared: Path
+    slurm: Slurm, shared: Path, second: TaskSpec, refused: str
 ) -> None:
     """The run goes to another target next, and must not run here meanwhile."""
     slurm.states = ["RUNNING", "COMPLETING", "COMPLETING", "CANCELLED"]
     folder = shared / "runs" / "job-a"
+    (folder / "tasks.jsonl").write_text(TaskSpec(0, nodes=1).line() + second.line())
     (folder / "code").rmdir()
     (folder / "provenance.json").write_text('{"code": "c"}')
     (shared / "code" / ".c.job-a").mkdir(parents=True)
     with pytest.raises(Fault) as caught:
         submit.submit(shared, REQUEST, io.BytesIO())
-    assert caught.value.record["id"] == "refused-job"
+    assert caught.value.record["id"] == refused
     assert slurm.said[:2] == ["sbatch", "scancel 7"]
     assert slurm.said[2:] == ["RUNNING", "COMPLETING", "COMPLETING", "CANCELLED"]
     assert list((shared / "runs").iterdir()) == []
@@ -224,6 +231,17 @@ def test_slurm_submit_refuses_again_while_a_withdrawn_job_still_runs(
         submit.submit(shared, REQUEST, io.BytesIO())
     assert caught.value.record["id"] == "refused-job"
     assert slurm.said.count("sbatch") == 1
+
+
+def test_slurm_cancel_ends_a_run_whose_submission_was_cut_off(slurm: Slurm, shared: Path) -> None:
+    """Nobody else may ever complete it, and commands elsewhere wait for its end."""
+    folder = shared / "runs" / "job-a"
+    take_over(folder, "", tasks=2)
+    control.change(folder, 0, complete=False)
+    for state in ("queued", "cancelled"):
+        runs.reconcile_all([folder])
+        assert state_files.read_run(folder).state == state
+        runs.cancel(shared, CancelRequest("job-a", 0), io.BytesIO())
 
 
 @pytest.mark.parametrize(

@@ -87,6 +87,17 @@ def test_batch_node_action_without_options_sends_no_body(
     assert request.content == body
 
 
+@pytest.mark.parametrize("node", ["../jobs", "..", "a/b", "a?b", ""])
+def test_batch_node_action_and_shell_send_nothing_for_a_name_that_leads_elsewhere(
+    account: Account, node: str
+) -> None:
+    engine = BatchEngine(account.target)
+    engine.account = account
+    for act in (lambda: engine.order("drain", node), lambda: engine._way_to(node)):
+        assert refused_as(act).id == "unknown-node"
+    assert account.client.asked == []  # type: ignore[attr-defined]
+
+
 def test_batch_client_finds_no_job_only_if_the_service_says_job_not_found(account: Account) -> None:
     """A missing job means a lost run, and a proxy may answer 404 for a moment."""
     answers = [refused(404, code) for code in ("JobNotFound", "", "ResourceNotFound")]

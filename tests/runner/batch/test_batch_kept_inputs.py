@@ -143,7 +143,7 @@ def test_batch_kept_input_copy_is_deleted_with_its_run_or_schedule(make_run: Mak
         bring_inputs(run, storage)
     account: Any = SimpleNamespace(order=lambda *_: None)
     schedules: Any = BatchSchedules(account, storage, pool())
-    schedules.all = lambda: [SimpleNamespace(name=name) for name in names]
+    schedules._named = lambda name: [name]
     left = []
     for remove in (
         lambda: outputs.delete_stored("score-a", storage),

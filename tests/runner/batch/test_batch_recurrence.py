@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from endings import ends
-from targets import target_of
 
 from fairway_core.findings import UserError
 from fairway_runner.engines.batch.schedules import BatchSchedules, _require_one_task
@@ -94,21 +93,8 @@ def test_batch_schedule_refuses_all_but_one_task_on_one_full_node(
         return SimpleNamespace(job=job, plan=SimpleNamespace(tasks=tasks))
 
     with pytest.raises(UserError, match=f"one task on one node, not {what}"):
-        BatchSchedules(NOBODY, NOBODY, NOBODY).create(prepared(tasks, **fields), every(3600))
+        BatchSchedules(NOBODY, NOBODY, NOBODY).create(prepared(tasks, **fields), every(3600), "x")
     _require_one_task(prepared(1))
-
-
-def test_batch_schedule_that_another_has_overtaken_says_what_to_do() -> None:
-    """Its files have the name of the other, which was not there before they were sent."""
-    schedules = BatchSchedules(NOBODY, NOBODY, target_of("batch", name="pool"))
-    schedules._schedules = lambda: {"nightly": {}}  # type: ignore[method-assign]
-    for sent, hint in ((False, "--name"), (True, "schedule delete nightly --target pool, ")):
-        with pytest.raises(UserError) as said:
-            schedules._require_free("nightly", sent=sent)
-        assert (said.value.findings[0].id, hint in said.value.findings[0].hint) == (
-            "taken-run-id",
-            True,
-        )
 
 
 def test_schedule_create_refuses_a_missing_or_bad_time_and_a_local_target(
@@ -121,3 +107,6 @@ def test_schedule_create_refuses_a_missing_or_bad_time_and_a_local_target(
     ends(here(*words, "pool"), 2, "[no-time]", "use --every 6h")
     ends(here(*words, "pool", "--every", "30s"), 2, "[bad-schedule]")
     ends(here(*words, "local", "--every", "1h"), 2, "[not-supported]", "let cron or a pipeline")
+    for name in ("Nightly_2", 49 * "n"):  # no command would find its runs, or not all of them
+        found = here(*words, "pool", "--every", "1h", "--name", name)
+        ends(found, 2, "[bad-run-id]", f"`{name}-")

@@ -1,5 +1,6 @@
 """Simulated hosts behind ssh on this machine: their announcements."""
 
+import errno
 import os
 import time
 from pathlib import Path
@@ -26,6 +27,14 @@ def test_ssh_cluster_hosts_announce_themselves_unless_silent_or_killed(
         until(lambda: _is_new(cluster, "n1"))
         assert not _is_new(cluster, "n2")
         assert not _is_new(cluster, "n3")
+        tried: list[str] = []
+
+        def refuse(name: str) -> None:
+            tried.append(name)
+            raise OSError(errno.ENOSPC, "the shared folder is full")
+
+        monkeypatch.setattr(cluster, "announce", refuse)
+        until(lambda: len(tried) > 1)
 
 
 def _is_new(cluster: SshCluster, name: str) -> bool:

@@ -243,8 +243,8 @@ SUBMISSION = "fairway_submission"
 CREATED = "fairway_created"
 SCHEDULE = "fairway_schedule"
 """Metadata of a job: the run's ID, the submission's number, the time at which the run was created,
-which tells it from another of the same ID, and the schedule that created the job. The jobs of a
-schedule have its name instead of a run ID."""
+which tells it from another of the same ID, and the name of the schedule that created the job. The
+jobs of a schedule have its ID instead of a run ID."""
 
 
 def job_id(run: str, submission: int = 0) -> str:
@@ -270,7 +270,7 @@ def run_of(job: str) -> str:
 
 
 def scheduled_run(job: str) -> str:
-    """Returns the run that a schedule's job is, from the schedule's name and the number of the job;
+    """Returns the run that a schedule's job is, from the schedule's id and the number of the job;
     any other id as it is."""
     return re.sub(r":job-(\d+)$", r"-\1", job)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import tempfile
 import threading
@@ -250,6 +251,7 @@ class BatchEngine(Engine):
     def order(self, action: str, node: str) -> None:
         """Carries out one of Batch's own four actions; the node's tasks move elsewhere. Raises
         UserError for an unknown node."""
+        self._require_name(node)
         verb, body = _ACTIONS[action]
         path = f"/pools/{self.account.pool}/nodes/{node}/{verb}"
         try:
@@ -327,6 +329,7 @@ class BatchEngine(Engine):
 
     def _way_to(self, node: str) -> tuple[str, dict[str, str]]:
         """Returns the host of the node's ssh server, and ssh's settings for the way there."""
+        self._require_name(node)
         client, pool, call = self.account.client, self.account.pool, self.account.calls.call
         try:
             facts = call(f"the node {node}", lambda: client.get_node(pool, node))
@@ -351,6 +354,11 @@ class BatchEngine(Engine):
             raise UserError.of("no-node", message, f"see: fairway nodes list {self.target.name}")
         bastion.require_tools(self.target.reach)
         return host, bastion.settings(self.target.reach, host)
+
+    def _require_name(self, node: str) -> None:
+        """Raises UserError for what is no node's name, and would lead to another address."""
+        if not re.fullmatch(r"[\w-]+", node, re.ASCII):
+            raise self._unknown(node)
 
     def _unknown(self, node: str) -> UserError:
         hint = f"its nodes: fairway nodes list {self.target.name}"

@@ -45,11 +45,17 @@ class BatchSchedules:
     storage: Storage
     target: Target
 
-    def create(self, prepared: PreparedRun, recurrence: Recurrence) -> str:
-        """Uploads code and key of the run, creates a job schedule, and returns its name. Raises
-        UserError for a job of more than one task or node, and for a name that is taken, whose files
-        have the same names: nothing is uploaded then."""
+    def create(self, prepared: PreparedRun, recurrence: Recurrence, name: str) -> None:
+        """Uploads code and key of the run, and creates a job schedule with the run's id: a later
+        schedule of that name shares neither blobs nor folders of its runs. Raises UserError for a
+        job of more than one task or node, and for a name that is taken: nothing is uploaded
+        then."""
         _require_one_task(prepared)
+        if self._named(name):
+            message = f"`{self.target.name}` already has a schedule `{name}`"
+            hint = "choose another with --name; or delete it first: "
+            hint += f"fairway schedule delete {name} --target {self.target.name}"
+            raise UserError.of("taken-run-id", message, hint)
         with tempfile.TemporaryDirectory() as folder:
             store = RunFolders(Path(folder))
             snapshot = code.snapshot(prepared.code, store.base / "code")
@@ -58,10 +64,9 @@ class BatchSchedules:
             submission = Submission(run, self.account, self.storage, state)
             payload = submission.pack(snapshot)
             inputs = outputs.missing_inputs(run, self.storage)
-            self._require_free(run.id)
             submission.upload(payload, snapshot, inputs)
             task = next(submission.tasks(payload.requests))
-        name, job = run.id, payload.job
+        job = payload.job
         specification = {key: job[key] for key in _OF_A_JOB}
         specification["metadata"] = [*job["metadata"], {"name": client.SCHEDULE, "value": name}]
         specification["commonEnvironmentSettings"] = [
@@ -83,7 +88,7 @@ class BatchSchedules:
         manager["outputFiles"] += [each for each in task["outputFiles"] if is_ending(each)]
         specification["jobManagerTask"] = {**manager, "killJobOnCompletion": True}
         spec = {
-            "id": name,
+            "id": run.id,
             "displayName": job["displayName"],
             "schedule": recurrence.wire(),
             "jobSpecification": specification,
@@ -93,46 +98,34 @@ class BatchSchedules:
         try:
             self.account.calls.call("a new schedule", lambda: create(spec))
         except ServiceError as error:
-            if error.code not in ("JobScheduleExists", "JobWithSameIdExists"):
+            if error.code != "JobScheduleExists":  # an earlier try, whose answer was lost
                 raise
-            known = self._schedules().get(name)
-            if known is None or metadata_of(known) != metadata_of(spec):
-                self._require_free(name, sent=True)
-                raise
-        return name
 
-    def _schedules(self) -> dict[str, Facts]:
-        """Returns all schedules of the account by name, even those of other programs."""
+    def _own(self) -> list[Facts]:
+        """Returns the schedules whose jobs are for the target's pool."""
         listed = self.account.client.list_job_schedules()
-        found = self.account.calls.pages("schedules", listed)
-        return {str(schedule["id"]): schedule for schedule in found}
+        return [
+            schedule
+            for schedule in self.account.calls.pages("schedules", listed)
+            if client.SCHEDULE in metadata_of(schedule)
+            and (schedule["jobSpecification"].get("poolInfo") or {}).get("poolId")
+            == self.account.pool
+        ]
 
-    def _is_own(self, schedule: Facts) -> bool:
-        pool = (schedule["jobSpecification"].get("poolInfo") or {}).get("poolId")
-        return client.SCHEDULE in metadata_of(schedule) and pool == self.account.pool
-
-    def _require_free(self, name: str, *, sent: bool = False) -> None:
-        """Raises UserError if the account has a schedule or a job of that name; `sent` says that
-        the files of this one have taken the place of its own."""
-        what = "schedule" if name in self._schedules() else "job"
-        if what == "schedule" or self.account.find_job(name) is not None:
-            message = f"the account already has a {what} `{name}`"
-            hint = "choose another with --name"
-            if sent:
-                message += ", created at the same time, and its files are now those of this job"
-                hint = f"fairway schedule delete {name} --target {self.target.name}, and create "
-                hint += "both again, with different names"
-            raise UserError.of("taken-run-id", message, hint)
+    def _named(self, name: str) -> list[str]:
+        """Returns the ids of schedules of that name: several if two machines created it at once."""
+        own = self._own()
+        return [str(each["id"]) for each in own if metadata_of(each)[client.SCHEDULE] == name]
 
     def all(self) -> list[Schedule]:
         """Lists the schedules whose jobs are for the target's pool."""
         found = []
-        for each in filter(self._is_own, self._schedules().values()):
+        for each in self._own():
             info = each.get("executionInfo") or {}
             last = str((info.get("recentJob") or {}).get("id") or "")
             found.append(
                 Schedule(
-                    name=str(each["id"]),
+                    name=metadata_of(each)[client.SCHEDULE],
                     state=str(each["state"]).lower(),
                     interval=str((each.get("schedule") or {}).get("recurrenceInterval") or ""),
                     next_run=str(info.get("nextRunTime") or ""),
@@ -144,17 +137,19 @@ class BatchSchedules:
     def act(self, action: str, name: str) -> None:
         """Acts on a schedule; `delete` removes key, record and copied inputs too, but no outputs of
         its runs."""
-        if name not in (schedule.name for schedule in self.all()):
+        ids = self._named(name)
+        if not ids:
             hint = f"its schedules: fairway schedule list --target {self.target.name}"
             message = f"`{self.target.name}` has no schedule `{name}`"
             raise UserError.of("unknown-schedule", message, hint)
-        path = f"/jobschedules/{name}"
-        if action == "delete":
-            with ignore_missing():
-                self.account.order("to delete it", "DELETE", path)
-            outputs.delete_stored(name, self.storage)
-        else:
-            self.account.order(f"to {action} it", "POST", f"{path}/{action}")
+        for each in ids:
+            path = f"/jobschedules/{each}"
+            if action == "delete":
+                with ignore_missing():
+                    self.account.order("to delete it", "DELETE", path)
+                outputs.delete_stored(each, self.storage)
+            else:
+                self.account.order(f"to {action} it", "POST", f"{path}/{action}")
 
 
 def _require_one_task(prepared: PreparedRun) -> None:
