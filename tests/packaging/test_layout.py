@@ -1,6 +1,7 @@
 """Layout of the project: source roots that shadow no package, environments of its scripts, names
 of its packages in instructions, and examples in docstrings."""
 
+import contextlib
 import doctest
 import fcntl
 import importlib
@@ -75,8 +76,8 @@ def test_setup_through_a_link_uses_the_environment_of_the_repository(
     for name in ("bin/setup", "pyproject.toml"):
         shutil.copy(repository / name, real / name)
     (linked / "bin").symlink_to(real / "bin")
-    executable(real / ".venv/bin/python", "")
-    (real / f".venv/.fairway-dev-{_digest(real)}").touch()
+    python = executable(real / ".venv/bin/python", "")
+    (real / f".venv/.fairway-dev-{_digest(real)}").symlink_to(python)
     done = finished([linked / "bin/setup"])
     assert (done.returncode, done.stderr) == (0, "")
     assert list(linked.iterdir()) == [linked / "bin"]
@@ -91,10 +92,11 @@ def _digest(clone: Path) -> str:
 _PYTHON = """#!/bin/sh
 case "$*" in
     "-m venv --clear "*)
-        rm -rf "$4" && mkdir -p "$4/bin" && cp "$0" "$4/bin/python"
+        rm -rf "$4" && mkdir -p "$4/bin" && ln -s "$0" "$4/bin/python"
         printf '#!/bin/sh\\nexec "%s/bin/python" pip' "$4" >"$4/bin/pip"
         chmod +x "$4/bin/pip" && echo venv >>"$CALLS" ;;
-    pip) echo "pip 26 from ${0%/bin/python}/lib" ;;
+    pip) echo "pip 26 from ${PYTHONPATH:-${0%/bin/python}}/lib" ;;
+    "-m ensurepip "*) echo ensurepip >>"$CALLS" ;;
     *install*) echo install >>"$CALLS" ;;
 esac
 """
@@ -129,47 +131,102 @@ def test_setup_makes_an_environment_anew_that_is_broken_moved_or_copied(clone: P
     assert _setup(clone, "dev") == ["install"]
     assert _setup(clone) == []
     python = clone / ".venv/bin/python"
-    python.unlink()
-    python.symlink_to("/nowhere/python3.12")
-    assert _setup(clone) == ["venv", "install"]
+    for gone in ("/nowhere/python3.12", "/bin/true"):
+        python.unlink()
+        python.symlink_to(gone)
+        assert _setup(clone) == ["venv", "install"]
     copied = shutil.copytree(clone, clone.parent / "copied")
     assert _setup(copied) == ["venv", "install"]
     moved = clone.rename(clone.parent / "moved")
     assert _setup(moved) == ["venv", "install"]
 
 
-@pytest.mark.parametrize("kind", ["file", "dangling", "of another clone"])
+def test_setup_keeps_an_environment_that_it_did_not_make(clone: Path, tmp_path: Path) -> None:
+    """Such as one of uv, which has no pip."""
+    shutil.copy(tmp_path / "python", executable(clone / ".venv/bin/python", ""))
+    own = clone / ".venv/own"
+    for file in (own, clone / ".venv/pyvenv.cfg"):
+        file.touch()
+    assert _setup(clone) == ["ensurepip", "install"]
+    assert _setup(clone) == []
+    moved = clone.rename(clone.parent / "moved")
+    assert _setup(moved) == ["ensurepip", "install"]
+    assert (moved / ".venv/own").exists()
+
+
+def test_setup_looks_for_pip_in_the_environment_alone(
+    clone: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _setup(clone)
+    monkeypatch.setenv("PYTHONPATH", "/opt/modules")
+    assert _setup(clone, "dev") == ["install"]
+
+
+def test_setup_makes_an_environment_where_a_link_leads_to_an_empty_folder(clone: Path) -> None:
+    (clone.parent / "disk").mkdir()
+    (clone / ".venv").symlink_to(clone.parent / "disk")
+    assert _setup(clone) == ["venv", "install"]
+    assert _setup(clone, "dev") == ["install"]
+
+
+@pytest.mark.parametrize("kind", ["file", "folder", "broken", "dangling", "of another clone"])
 def test_setup_refuses_what_is_no_environment_of_the_folder(clone: Path, kind: str) -> None:
+    venv, other = clone / ".venv", clone.parent / "other"
     if kind == "file":
-        (clone / ".venv").touch()
+        venv.touch()
+    elif kind in ("folder", "broken"):
+        executable(venv / "bin/python", "#!/nowhere/python3.12\n")
+        if kind == "broken":
+            (venv / "pyvenv.cfg").touch()
     else:
-        other = clone.parent / "other"
-        (clone / ".venv").symlink_to(other)
+        venv.symlink_to(other)
         if kind != "dangling":
-            executable(other / "bin/python", "")
+            shutil.copy(clone.parent / "python", executable(other / "bin/python", ""))
+            for name in ("pyvenv.cfg", ".fairway-made"):
+                (other / name).touch()
+    before = [*venv.rglob("*")]
     done = finished(["bin/setup"], cwd=clone)
-    assert (done.returncode, f"first: rm '{clone}/.venv'" in done.stderr) == (2, True)
+    assert (done.returncode, f"first: mv '{venv}' '{venv}.old'" in done.stderr) == (2, True)
     assert not (clone.parent / "calls").exists()
+    assert [*venv.rglob("*")] == before
+
+
+@pytest.mark.parametrize("script", ["bindings", "prices"])
+def test_script_is_run_by_the_environment_of_its_own_clone(
+    repository: Path, clone: Path, script: str
+) -> None:
+    shutil.copy(repository / "bin" / script, clone / "bin" / script)
+    _setup(clone)
+    copied = shutil.copytree(clone, clone.parent / "copied")
+    (clone.parent / "calls").write_text("")
+    finished([copied / "bin" / script], check=True)
+    assert (clone.parent / "calls").read_text().split() == ["venv", "install"]
 
 
 def test_setup_that_waited_for_another_does_nothing(clone: Path) -> None:
     _setup(clone, "dev")
     (stamp,) = (clone / ".venv").glob(".fairway-dev-*")
+    python = stamp.readlink()
     stamp.unlink()
-    with (clone / "pyproject.toml").open("r+") as lock:
+    lock = os.open(clone, os.O_RDONLY)
+    try:
         fcntl.flock(lock, fcntl.LOCK_EX)
         waits = subprocess.Popen(["bin/setup"], cwd=clone)
         children = Path(f"/proc/{waits.pid}/task/{waits.pid}/children")
 
         def is_at_the_lock() -> bool:
-            commands = [Path(f"/proc/{child}/comm") for child in children.read_text().split()]
-            return any(each.read_text() == "flock\n" for each in commands if each.exists())
+            with contextlib.suppress(OSError):  # a child that has ended meanwhile
+                found = children.read_text().split()
+                return any(Path(f"/proc/{pid}/comm").read_text() == "flock\n" for pid in found)
+            return False
 
         until(is_at_the_lock)
-        stamp.touch()
+        stamp.symlink_to(python)
+    finally:
+        os.close(lock)
     assert waits.wait() == 0
     assert stamp.exists()
-    assert list((clone / ".venv").glob(".fairway-*")) == [stamp]
+    assert list((clone / ".venv").glob(".fairway-*-*")) == [stamp]
 
 
 def test_scripts_that_change_folders_ignore_the_paths_of_their_user(repository: Path) -> None:
