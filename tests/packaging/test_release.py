@@ -47,10 +47,16 @@ def test_release_contains_wheel_agent_digests_and_notes(copy: Path) -> None:
     for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "first"]):
         subprocess.run([*git, *words], check=True)
     (copy / "stacks/environments/prod.tfstate").write_text("secret")
-    (copy / "job_templates/mine.sh.j2").touch()
+    (copy / ".git/info/exclude").write_text("mine*\n")
+    subprocess.run([*git, "config", "status.showUntrackedFiles", "no"], check=True)
+    own, readme = copy / "job_templates/mine.sh.j2", copy / "README.md"
+    own.touch()
+    readme.rename(copy / "README.old")
     done = _release(copy, f"v{VERSION}")
-    assert (done.returncode, "hold: ?? job_templates/mine.sh.j2" in done.stderr) == (2, True)
-    (copy / "job_templates/mine.sh.j2").unlink()
+    held = "would hold: job_templates/mine.sh.j2\nREADME.md\n"
+    assert (done.returncode, held in done.stderr) == (2, True)
+    own.unlink()
+    (copy / "README.old").rename(readme)
     done = _release(copy, f"v{VERSION}")
     assert done.returncode == 0, done.stderr
     (wheel,) = (copy / "dist").glob("fairway_hpc-*.whl")
