@@ -7,7 +7,7 @@ const summary = { addRaw: (text) => ({ write: async () => said.push(text) }) }
 const core = { summary, info: (text) => said.push(text), setFailed: (text) => { failed = text } }
 const rest = {
   pulls: { list: (query) => state.pulls.filter((each) => `${each.owner}:${each.ref}` === query.head) },
-  actions: { listWorkflowRunArtifacts: () => state.artifacts },
+  actions: { listWorkflowRunArtifacts: () => state.artifacts, listJobsForWorkflowRun: () => state.jobs },
   issues: {
     listComments: (query) => state.comments.filter((each) => each.issue === query.issue_number),
     listForRepo: (query) => state.issues.filter((each) => each.state === query.state),

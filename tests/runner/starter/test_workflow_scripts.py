@@ -155,10 +155,13 @@ def test_drift_workflow_without_a_plan_fails(tmp_path: Path) -> None:
 
 
 def test_deploy_workflow_lists_environments_with_waiting_stacks(tmp_path: Path) -> None:
-    """Artifacts of all attempts of a run are listed."""
+    """Artifacts of all attempts of a run are listed, and the last job of each name."""
     names = ["approved-lab", "next-big", "next-lab", "outputs-big", "next-big-one", "next-lab"]
-    artifacts = [{"name": name, "id": number} for number, name in enumerate(names)]
-    state = _state(artifacts=artifacts[::-1])
+    artifacts = [{"name": name, "id": number} for number, name in enumerate([*names, "next-old"])]
+    # GitHub may say later how the last one ended.
+    ended = {"lab": "success", "big": "success", "old": "failure", "big-one": None}
+    jobs = [{"name": f"deploy {name}", "conclusion": ended[name]} for name in ended]
+    state = _state(artifacts=artifacts[::-1], jobs=jobs)
     assert _run("deploy/waiting", tmp_path, state)["result"] == ["lab", "big-one"]
 
 
