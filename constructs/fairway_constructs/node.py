@@ -7,6 +7,7 @@ import contextlib
 import importlib
 import importlib.util
 import os
+import re
 import shutil
 import subprocess
 import threading
@@ -19,6 +20,9 @@ from fairway_core.findings import UserError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, MutableMapping
+
+# What cdktf 0.21 needs.
+_OLDEST = 20
 
 
 def prepare_node(environ: MutableMapping[str, str]) -> None:
@@ -55,30 +59,46 @@ def prepare_node(environ: MutableMapping[str, str]) -> None:
         raise _no_node(f"`{node_command}` was not found")
 
 
+_starting = threading.Lock()
+_failed: list[UserError] = []
+
+
 def start_node() -> None:
     """Starts the selected Node.js by importing `constructs`, which is the first to need it.
 
-    Raises UserError (exit code 4) if it cannot run jsii: it lacks a library, or is too old.
+    Raises UserError (exit code 4) if it cannot run jsii: it lacks a library, or is too old. It is
+    not tried again.
     """
-    try:
-        importlib.import_module("constructs")
-    except (OSError, ValueError) as error:  # no process, or no JSON from it
-        for frame, _ in traceback.walk_tb(error.__traceback__):
-            process: Any = frame.f_locals.get("self")
-            # jsii would later stop the process that has ended, and print a traceback.
-            if hasattr(process, "stop"):
-                atexit.unregister(process.stop)
-                process.stop = lambda: None
-        node_command = os.environ.get("JSII_NODE", "node")
-        raise _no_node(f"`{node_command}` does not run: {_words_of(node_command)}") from None
+    with _starting:
+        if _failed:
+            raise _failed[0]
+        try:
+            importlib.import_module("constructs")
+        except (OSError, ValueError) as error:  # no process, or no JSON from it
+            for frame, _ in traceback.walk_tb(error.__traceback__):
+                process: Any = frame.f_locals.get("self")
+                # jsii would later stop the process that has ended, and print a traceback.
+                if hasattr(process, "stop"):
+                    atexit.unregister(process.stop)
+                    process.stop = lambda: None
+            node_command = os.environ.get("JSII_NODE", "node")
+            if not (fault := _fault_of(node_command)):
+                raise  # a full disk, for instance
+            _failed.append(_no_node(f"`{node_command}` {fault}"))
+            raise _failed[0] from None
 
 
-def _words_of(node_command: str) -> str:
+def _fault_of(node_command: str) -> str:
+    """Returns why a Node.js did not start jsii; "" if nothing is wrong with it."""
     try:
         done = subprocess.run([node_command, "--version"], capture_output=True, check=False)
     except OSError as error:
-        return str(error.strerror)
-    return (done.stderr or done.stdout).decode("utf-8", "replace").strip()
+        return f"does not run: {error.strerror}"
+    said = (done.stderr or done.stdout).decode("utf-8", "replace").strip()
+    if done.returncode != 0:
+        return f"does not run: {said}"
+    major = re.match(rb"v(\d+)", done.stdout)
+    return f"is too old: {said}" if major and int(major[1]) < _OLDEST else ""
 
 
 def _no_node(why: str) -> UserError:
