@@ -33,6 +33,8 @@ _EXTRA = "[node]"
 _NAME = f"{DISTRIBUTION}{_EXTRA}"
 # Only exists in a clone, not in a wheel.
 _CLONE = Path(__file__).resolve().parents[3]
+# Folders of a clone that hold what runs.
+_SOURCES = ("constructs", "job_templates", "runner", "simulators", "stacks")
 
 
 @dataclass(frozen=True)
@@ -75,7 +77,8 @@ def from_record(record: dict[str, Any] | None) -> Source:
         return Source(f"{_NAME}=={fairway_core.__version__}")
     url = str(record["url"])
     if vcs := record.get("vcs_info"):
-        return Source(f"{_NAME} @ {vcs['vcs']}+{url}@{vcs['commit_id']}")
+        note = _only_here(_path(url)) if urlsplit(url).scheme == "file" else ""
+        return Source(f"{_NAME} @ {vcs['vcs']}+{url}@{vcs['commit_id']}", note=note)
     if "dir_info" in record:
         return from_clone(_path(url))
     archive = record.get("archive_info") or {}
@@ -104,8 +107,11 @@ def _only_here(root: Path) -> str:
 
 def _unpushed(root: Path, commit: str) -> str:
     """Returns a note if the origin may lack the code that is running; else ""."""
-    known = _git(root, "for-each-ref", f"--contains={commit}", "refs/remotes/origin", "refs/tags")
-    if known and not _git(root, "status", "--porcelain", "--untracked-files=no"):
+    # A clone of one tag has no branch of the origin; in another a tag may be nowhere else.
+    refs = "refs/remotes/origin" if _git(root, "branch", "--remotes") else "refs/tags"
+    known = _git(root, "for-each-ref", f"--contains={commit}", refs)
+    changed = _git(root, "status", "--porcelain", "--untracked-files=no")
+    if known and not (changed or _git(root, "ls-files", "-o", "--exclude-standard", *_SOURCES)):
         return ""
     lacking = "changes that are not committed" if known else f"commits up to {commit[:12]}"
     return (
@@ -129,10 +135,10 @@ def _url(remote: str) -> str:
     parts = urlsplit(remote)
     if parts.scheme in ("http", "https"):
         return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
-    if parts.scheme in ("ssh", "git"):
-        return remote
+    if parts.scheme in ("ssh", "git", "git+ssh", "ssh+git"):
+        return urlunsplit(parts._replace(scheme="git" if parts.scheme == "git" else "ssh"))
     # Not a drive (C:/), another scheme or a helper (ext::).
-    found = re.fullmatch(r"([^/:]{2,}):(?!//|:)/*(.+)", remote)
+    found = re.fullmatch(r"(?![A-Za-z]:[/\\])([^/:]+):(?!//|:)/*(.+)", remote)
     return f"ssh://{found[1]}/{found[2]}" if found else ""
 
 

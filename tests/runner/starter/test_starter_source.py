@@ -39,6 +39,9 @@ def clone(tmp_path: Path) -> Path:
         ("https://me:secret@example.org/lab/fairway", "https://example.org/lab/fairway"),
         ("git@example.org:lab/fairway.git", "ssh://git@example.org/lab/fairway.git"),
         ("ssh://git@example.org:2222/lab/fairway", "ssh://git@example.org:2222/lab/fairway"),
+        ("git+ssh://git@example.org/lab/fairway", "ssh://git@example.org/lab/fairway"),
+        ("ssh+git://git@example.org/lab/fairway", "ssh://git@example.org/lab/fairway"),
+        ("g:lab/fairway", "ssh://g/lab/fairway"),
     ],
 )
 def test_starter_source_of_clone_has_origin_and_commit(clone: Path, remote: str, url: str) -> None:
@@ -48,15 +51,25 @@ def test_starter_source_of_clone_has_origin_and_commit(clone: Path, remote: str,
     unpushed = from_clone(clone)
     assert (unpushed.requirement, commit[:12] in unpushed.note) == (line, True)
     _git(clone, "update-ref", "refs/remotes/origin/main", commit)
+    (clone / "notes").touch()
     assert from_clone(clone) == Source(line)
-    (clone / "file").write_text("more")
-    assert "changes that are not committed" in from_clone(clone).note
+    for changed in ("file", "runner/new.py"):
+        (clone / changed).parent.mkdir(exist_ok=True)
+        (clone / changed).write_text("more")
+        assert "changes that are not committed" in from_clone(clone).note
+        _git(clone, "checkout", "file")
+    (clone / "runner/new.py").unlink()
+    _git(clone, "commit", "-q", "--allow-empty", "-m", "Second")
+    _git(clone, "tag", "mine")
+    assert "lacks its commits up to" in from_clone(clone).note
+    _git(clone, "update-ref", "-d", "refs/remotes/origin/main")
+    assert from_clone(clone).note == ""  # as in a clone of that tag alone
 
 
 @pytest.mark.parametrize(
     "remote",
     [
-        *(None, "/srv/fairway", "../fairway", "file:///srv/fairway", "C:/fairway"),
+        *(None, "/srv/fairway", "../fairway", "file:///srv/fairway", "C:/fairway", "C:\\fairway"),
         *("git+https://example.org/lab/fairway", "ext::ssh example.org fairway"),
     ],
 )
@@ -96,6 +109,9 @@ def test_starter_source_of_a_pip_install_has_its_commit_or_version() -> None:
     vcs = {"vcs": "git", "commit_id": COMMIT, "requested_revision": "main"}
     source = from_record({"url": "https://example.org/lab/fairway", "vcs_info": vcs})
     assert source == Source(f"fairway-hpc[node] @ git+https://example.org/lab/fairway@{COMMIT}")
+    only_here = from_record({"url": "file:///srv/fairway", "vcs_info": vcs})
+    assert only_here.requirement == f"fairway-hpc[node] @ git+file:///srv/fairway@{COMMIT}"
+    assert "/srv/fairway, which exists only on this machine" in only_here.note
     # pip writes no direct_url.json for a package from an index, which the user has chosen.
     assert from_record(None) == Source(f"fairway-hpc[node]=={fairway_core.__version__}")
 
