@@ -19,7 +19,7 @@ class FieldError(ValueError):
     """Error of a model's validator: what is wrong with the field, and how to fix it.
 
     `path` points below the validated value if only a part of it is wrong, and with `of_key` at the
-    key there; the line of a `secret` is not shown.
+    key there; the line of a `secret` is not shown; `id` is that of the finding.
     """
 
     def __init__(
@@ -30,11 +30,12 @@ class FieldError(ValueError):
         *,
         of_key: bool = False,
         secret: bool = False,
+        id: str = "bad-value",  # noqa: A002  # the word of findings
     ) -> None:
         super().__init__(message)
         self.hint = hint
         self.path = path
-        self.of_key, self.secret = of_key, secret
+        self.of_key, self.secret, self.id = of_key, secret, id
 
 
 class Check:

@@ -181,7 +181,8 @@ def _finding(
         if location and getattr(cause, "secret", False):
             location = location.hidden
         message = f"`{dotted}`: {cause}" if dotted else str(cause)
-        return Finding("bad-value", message, getattr(cause, "hint", ""), dotted, location=location)
+        id_, hint = getattr(cause, "id", "bad-value"), getattr(cause, "hint", "")
+        return Finding(id_, message, hint, dotted, location=location)
     return _type_finding(
         path, errors, document, location, annotations_at(model, path, document.data)
     )

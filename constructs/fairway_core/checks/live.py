@@ -134,6 +134,8 @@ LIVE: Mapping[str, LiveCheck] = {
 """All live checks, by id."""
 
 ENDINGS = frozenset(
-    {*("image-deprecated", "image-ending"), *("ended-kubernetes", "ending-kubernetes", "retiring")}
+    {"image-deprecated", "image-ending", "ended-kubernetes", "ending-kubernetes"}
+    | {"retiring", "retired"}
 )
-"""Checks of dates on which Azure ends something, live and other: they fail as time passes."""
+"""Ids of what fails as time passes: checks of dates on which Azure ends something, live and other,
+and `retired`, for what a file may no longer name."""

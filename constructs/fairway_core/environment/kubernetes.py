@@ -103,6 +103,7 @@ def _minor(text: str) -> str:
         raise FieldError(
             f"Kubernetes {text} is too old: jobs need {oldest} or later",
             "choose one that your region has: az aks get-versions --location REGION",
+            id="retired",
         )
     return text
 

@@ -146,7 +146,8 @@ def offered_size(name: str) -> VmSize:
         size = vm_size(name)
     if size.is_retired():
         since = f" on {size.retirement_date}" if size.retirement_date else ""
-        raise FieldError(f"`{name}` was retired{since}", f"its successor is `{size.successor}`")
+        hint = f"its successor is `{size.successor}`"
+        raise FieldError(f"`{name}` was retired{since}", hint, id="retired")
     if size.unsupported:
         raise FieldError(f"`{name}` is {size.unsupported}", f"use `{size.successor}`")
     return size
