@@ -1,5 +1,6 @@
 """New prices are proposed on a branch with one pull request, unless no price has changed."""
 
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -45,7 +46,7 @@ def _propose(clone: Path, text: str) -> str:
     (new / "westeurope.toml").write_text(text)
     words = ["bash", "bin/prices", "--propose", "new"]
     done = finished(words, cwd=clone, check=True)
-    new.rmdir()
+    shutil.rmtree(new)
     return done.stdout
 
 
@@ -63,7 +64,8 @@ def test_price_proposal_replaces_prices_on_a_branch_with_one_pull_request(
     assert _branch(clone, "prices") == ["westeurope.toml"]
     assert _branch(clone, "main") == ["eastus.toml"]
     calls = (tmp_path / "calls").read_text()
-    assert calls.splitlines()[-1] == "pr create --base main --head prices --fill"
+    created = "pr create --base main --head prices --fill --body GitHub tests no pull request"
+    assert calls.splitlines()[-1].startswith(created)
     # The next week, with the pull request not yet merged.
     subprocess.run(["git", "switch", "-q", "-"], cwd=clone, check=True)
     (tmp_path / "open").write_text("7\n")
@@ -79,7 +81,9 @@ def test_price_proposal_replaces_prices_on_a_branch_with_one_pull_request(
     [
         (["--propose"], "name a folder of new price files"),
         (["--propose", "empty"], "name a folder of new price files"),
-        (["--propose", str(FOLDER)], "name a folder of new price files"),
+        (["--propose", str(FOLDER)], f"{FOLDER} is in the catalogue; name a folder of new"),
+        (["--propose", f"linked/{FOLDER.name}/new"], "is in the catalogue"),
+        (["--propose", str(FOLDER.parent)], "is in the catalogue"),
         (["--help"], "unknown option --help; there is bin/prices --propose NEW"),
     ],
 )
@@ -87,9 +91,16 @@ def test_price_proposal_without_new_prices_keeps_the_known(
     clone: Path, words: list[str], said: str
 ) -> None:
     (clone / "empty").mkdir()
+    (clone / "linked").symlink_to(FOLDER.parent)
+    (clone / FOLDER / "new").mkdir()
+    for name in ("sizes.toml", "prices/new/eastus.toml"):
+        (clone / FOLDER.parent / name).touch()
     done = finished(["bash", "bin/prices", *words], cwd=clone)
     assert (done.returncode, said in done.stderr) == (2, True), done.stderr
-    assert [file.name for file in (clone / FOLDER).iterdir()] == ["eastus.toml"]
+    held = ["prices/eastus.toml", "prices/new/eastus.toml", "sizes.toml"]
+    assert sorted((clone / FOLDER.parent).rglob("*.toml")) == [
+        clone / FOLDER.parent / n for n in held
+    ]
 
 
 def test_price_proposal_without_changes_opens_no_pull_request(clone: Path, tmp_path: Path) -> None:
