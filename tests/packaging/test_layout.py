@@ -126,6 +126,7 @@ def _setup(clone: Path, *words: str) -> list[str]:
 
 
 def test_setup_makes_an_environment_anew_that_is_broken_moved_or_copied(clone: Path) -> None:
+    (clone / ".venv").mkdir()
     assert _setup(clone) == ["venv", "install"]
     assert _setup(clone) == []
     assert _setup(clone, "dev") == ["install"]
@@ -162,14 +163,9 @@ def test_setup_looks_for_pip_in_the_environment_alone(
     assert _setup(clone, "dev") == ["install"]
 
 
-def test_setup_makes_an_environment_where_a_link_leads_to_an_empty_folder(clone: Path) -> None:
-    (clone.parent / "disk").mkdir()
-    (clone / ".venv").symlink_to(clone.parent / "disk")
-    assert _setup(clone) == ["venv", "install"]
-    assert _setup(clone, "dev") == ["install"]
-
-
-@pytest.mark.parametrize("kind", ["file", "folder", "broken", "dangling", "of another clone"])
+@pytest.mark.parametrize(
+    "kind", ["file", "folder", "broken", "dangling", "of another clone", "empty"]
+)
 def test_setup_refuses_what_is_no_environment_of_the_folder(clone: Path, kind: str) -> None:
     venv, other = clone / ".venv", clone.parent / "other"
     if kind == "file":
@@ -180,7 +176,9 @@ def test_setup_refuses_what_is_no_environment_of_the_folder(clone: Path, kind: s
             (venv / "pyvenv.cfg").touch()
     else:
         venv.symlink_to(other)
-        if kind != "dangling":
+        if kind == "empty":
+            other.mkdir()
+        elif kind != "dangling":
             shutil.copy(clone.parent / "python", executable(other / "bin/python", ""))
             for name in ("pyvenv.cfg", ".fairway-made"):
                 (other / name).touch()
