@@ -358,7 +358,8 @@ def _diff(folder: Path) -> str | None:
         return None
     words = os.fsdecode(listed.stdout).split("\0")
     pairs = zip(words[::2], words[1::2], strict=False)
-    own = [name for scope, name in pairs if scope in ("local", "worktree")]
+    users = ("system", "global", "command")
+    own = [name for scope, name in pairs if scope not in users]
     filters = {name.rpartition(".")[0] for name in own if name.startswith("filter.")}
     if any(name.lower().startswith("lfs.extension.") for name in own):
         filters.add("filter.lfs")
