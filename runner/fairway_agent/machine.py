@@ -139,15 +139,16 @@ _PAUSE = 0.5  # seconds between two checks of what other runs use
 
 
 def own_folder(path: Path) -> Path:
-    """Creates the user's own folder in a public one. Raises OSError if another user owns it, or may
-    write to it."""
+    """Creates the user's own folder in a public one. Raises OSError if another user owns it, or
+    everybody may write to it; its group no longer may."""
     path.mkdir(mode=0o700, exist_ok=True)
     # Asked once: another user could replace what is not this one's between two questions.
     found = path.lstat()
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
-        raise PermissionError(1, "it belongs to another user", str(path))
-    if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        raise PermissionError(1, "other users may write to it", str(path))
+    is_own = stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid()
+    if not is_own or found.st_mode & stat.S_IWOTH:
+        raise PermissionError(1, "it is not a folder of this user's alone", str(path))
+    if found.st_mode & stat.S_IWGRP:  # made under the umask that Ubuntu gives to people
+        path.chmod(0o700)
     return path
 
 

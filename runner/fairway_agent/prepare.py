@@ -82,7 +82,8 @@ def main() -> None:
     try:
         plan = job_facts.read_shared_plan(run)
         scratch.prepare(os.environ)
-        scratch.own_folder(scratch.root() / "inputs")
+        if any(entry.stage == "scratch" for entry in plan.staged):
+            scratch.own_folder(scratch.root() / "inputs")
         for entry in plan.staged:  # to this node, or from the first node to the shared folder
             if entry.stage == "scratch" or os.environ.get("FAIRWAY_NODE_RANK", "0") == "0":
                 from fairway_agent import access  # slow to import
@@ -90,7 +91,7 @@ def main() -> None:
                 access.stage(entry, scratch.input_folder(run.parents[1], entry))
         setup = job_facts.read_spec(run / "setup.jsonl") if has_setup(run) else None
     except (Fault, OSError) as error:
-        why = str(error) if isinstance(error, Fault) else f"{error.filename}: {error.strerror}"
+        why = error.said if isinstance(error, Fault) else f"{error.filename}: {error.strerror}"
         sys.stderr.write(f"fairway: {os.uname().nodename} cannot be prepared: {why}\n")
         sys.exit(IO_ERROR)
     if setup is not None:

@@ -14,16 +14,20 @@ from __future__ import annotations
 import os
 import re
 import stat
-from contextlib import suppress
+import time
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fairway_boot.files import hold_lock, is_world_writable, try_lock
+from fairway_boot.files import is_world_writable, try_lock
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 FRESH = 180.0  # seconds; the timer writes every minute
+
+_PATIENCE, _PAUSE = 5.0, 0.2  # seconds for the queue's lock, and between two tries
 
 _LONGEST = 128  # characters of a run's name
 _TICKET = re.compile(rf"[0-9]{{20}}-([A-Za-z0-9][A-Za-z0-9._-]{{0,{_LONGEST - 1}}})")
@@ -103,8 +107,6 @@ def server_time(folder: Path) -> float:
             return probe.stat().st_mtime
         except OSError:
             continue
-    import time
-
     return time.time()
 
 
@@ -124,12 +126,33 @@ def users(shared: Path, cluster: str) -> dict[str, str]:
 
 def runs(shared: Path, cluster: str) -> list[str]:
     """Returns the runs that use nodes or wait for them. One caller at a time: a look takes locks
-    for a moment, which another would take for a run's."""
+    for a moment, which another would take for a run's. Raises OSError if it is another's turn for
+    longer than any look takes."""
     folder = shared / "clusters" / cluster
     if not (folder / "queue").is_dir():
         return []
-    with hold_lock(folder / "queue.lock"):
+    with hold_queue(folder) as held:
+        if held:
+            raise TimeoutError(held)
         return [*users(shared, cluster).values(), *waiting_runs(folder / "queue")]
+
+
+@contextmanager
+def hold_queue(folder: Path) -> Iterator[str]:
+    """Holds the lock of a cluster's queue, which everybody may take; yields why not, or "" if it
+    does: another has held it for longer than any look at the queue takes."""
+    lock, last = folder / "queue.lock", time.monotonic() + _PATIENCE
+    while (descriptor := try_lock(lock)) is None and time.monotonic() < last:
+        time.sleep(_PAUSE)
+    try:
+        yield (
+            ""
+            if descriptor is not None
+            else f"a process holds {lock} (on each node: fuser -v {lock})"
+        )
+    finally:
+        if descriptor is not None:
+            os.close(descriptor)
 
 
 def waiting_runs(folder: Path, until: str = "~") -> list[str]:

@@ -12,6 +12,7 @@ import contextlib
 import json
 import os
 import re
+import shlex
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -33,8 +34,9 @@ if TYPE_CHECKING:
 
 # A stack in either of Terraform's languages, and the file that cdktf needs beside HCL.
 _LANGUAGES, _METADATA = ("cdk.tf", "cdk.tf.json"), "metadata.json"
-# Source: Terraform's and OpenTofu's documentation of configuration files and variable files.
-_READ = re.compile(r"(\.(tf|tofu)|(^terraform|\.auto)\.tfvars)(\.json)?$")
+# Source: Terraform's and OpenTofu's documentation of configuration files and variable files; both
+# skip configuration whose name begins with a dot.
+_READ = re.compile(r"(^[^.].*\.(tf|tofu)|(^terraform|\.auto)\.tfvars)(\.json)?$")
 
 
 @dataclass(frozen=True)
@@ -168,8 +170,10 @@ def _refuse_additions(stack: Path) -> None:
         if _READ.search(each.name) and each.name not in _LANGUAGES
     ]
     if found:
-        message = f"{found[0]}: Terraform would read this too, and Fairway did not write it"
-        hint = f"remove it: rm {found[0]}\nor add resources with `extend:` in fairway.yaml"
+        names = ", ".join(map(str, found))
+        message = f"{names}: Terraform would read this too, and Fairway did not write it"
+        hint = f"rm {shlex.join(map(str, found))}\nadd resources with `extend:` in fairway.yaml, "
+        hint += "take some over with `imports:` and `moved:` in the environment file"
         raise UserError.of("foreign-file", message, hint)
 
 

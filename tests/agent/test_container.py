@@ -363,7 +363,7 @@ def test_podman_store_of_another_user_is_refused(
 ) -> None:
     disk.mkdir()
     monkeypatch.setattr(os, "getuid", lambda: disk.stat().st_uid + 1)
-    with pytest.raises(Fault, match="belongs to another user") as refused:
+    with pytest.raises(Fault, match="not a folder of this user's alone") as refused:
         container.image_store_options()
     assert refused.value.record["exit_code"] == 4
 

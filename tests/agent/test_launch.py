@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fairway_agent import batch, main, processes, scratch
+from fairway_agent import batch, job_facts, main, prepare, processes, scratch
 from fairway_agent.fanout import launchers
 from fairway_agent.machine import Host
 from fairway_agent.resources import Share
@@ -124,7 +124,7 @@ def test_input_folder_is_set_by_the_job_or_shared_by_inputs_of_the_same_blobs(
 
 @pytest.mark.parametrize("kind", ["link", "open", "foreign", "foreign-link"])
 def test_scratch_that_another_user_could_change_is_refused_and_left_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], kind: str
 ) -> None:
     """Everybody may create a folder of any name where the root is."""
     home, root = tmp_path / "home", tmp_path / "root"
@@ -140,12 +140,29 @@ def test_scratch_that_another_user_could_change_is_refused_and_left_alone(
         root.chmod(0o777 if kind == "open" else 0o700)
     if kind == "foreign":
         monkeypatch.setattr(os, "getuid", lambda: root.stat().st_uid + 1)
+    monkeypatch.setenv("FAIRWAY_SCRATCH_DIR", str(root / "tasks/job-a-0"))
     with pytest.raises(Fault, match=f"{root}.* on ") as refused:
-        scratch.prepare({"FAIRWAY_SCRATCH_DIR": str(root / "tasks/job-a-0")})
+        scratch.prepare(os.environ)
     assert refused.value.record["id"] == "no-scratch"
+    monkeypatch.setattr(job_facts, "read_shared_plan", lambda _: None)
+    monkeypatch.setattr(sys, "argv", ["prepare", "RUN"])
+    with pytest.raises(SystemExit):
+        prepare.main()
+    reason = attempts.Backend().refusal(refused.value)[1]
+    for said in (reason, capsys.readouterr().err):
+        assert said.rstrip().endswith(f"; {scratch.FOREIGN_HINT}")
+        assert "another user" not in said
     scratch.remove(root / "tasks/thesis")
     assert (home / "thesis").exists()
     assert kind not in ("open", "foreign") or (root / "tasks/thesis").exists()
+
+
+def test_scratch_that_only_the_users_own_group_could_change_is_closed(tmp_path: Path) -> None:
+    """Ubuntu gives each person a group, and a umask that lets it write."""
+    (root := tmp_path / "root").mkdir()
+    root.chmod(0o775)
+    scratch.make(root / "tasks/job-a-0")
+    assert root.stat().st_mode & 0o777 == 0o700
 
 
 def begin(lease: str, **variables: str) -> subprocess.Popen[bytes]:

@@ -353,7 +353,7 @@ class TestMachine:
     def test_machine_ledger_folder_of_another_user_is_refused(self, tmp_path: Path) -> None:
         (tmp_path / "elsewhere").mkdir()
         (tmp_path / f"fairway-devices-{os.getuid()}").symlink_to(tmp_path / "elsewhere")
-        with pytest.raises(PermissionError, match="belongs to another user"):
+        with pytest.raises(PermissionError, match="not a folder of this user's alone"):
             Machine().take(1, 1, ONE)
 
 

@@ -22,7 +22,7 @@ from fairway_agent.fanout import remote_exec
 from fairway_agent.machine import Host
 from fairway_agent.resources import Devices, Gpu, Wanted
 from fairway_agent.shared.reports import CancelRequest, NodesRequest
-from fairway_agent.ssh import cluster_nodes, runs
+from fairway_agent.ssh import runs
 from fairway_agent.ssh.cluster_nodes import Nodes, Queue, note_user, queue_of
 from fairway_boot import cluster
 from fairway_boot.cluster import known_hosts, users
@@ -289,14 +289,16 @@ def test_shared_queue_serves_users_in_order_of_arrival(queue: Path) -> None:
 def test_shared_queue_with_a_lock_that_is_never_given_back_is_named_as_the_reason(
     queue: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cluster_nodes, "_PATIENCE", 0.0)
+    monkeypatch.setattr(cluster, "_PATIENCE", 0.0)
     lock = queue / "clusters/pair/queue.lock"
     with (
         somebody(ADA, partial(try_lock, lock)),
         somebody(BOB, take(queue, "his", 1)) as [none, why],
     ):
         assert none == []
-        assert f"waits for {lock}" in why
+        assert f"holds {lock}" in why
+        with pytest.raises(OSError, match=f"fuser -v {lock}"):
+            cluster.runs(queue, "pair")
     with somebody(BOB, take(queue, "his", 1)) as [taken, _]:
         assert taken == ["node-1"]
 

@@ -7,14 +7,13 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from programs import finished
+from programs import executable, finished
 
 from fairway_constructs import cloud_init
 
 _SCRIPT = Path(cloud_init.__file__).with_name("web.sh")
 # Stand-ins, as the test neither switches users nor mounts anything.
 _STAND_INS = """
-as() { shift; "$@"; }
 mountpoint() { [[ -z ${UNMOUNTED:-} ]]; }
 getent() { [[ ${ABSENT:-} != "$2" ]]; }
 """
@@ -27,11 +26,13 @@ class Node:
         self.homes, self.place = folder / "home", folder / "web"
         for each in (self.homes / "runs", self.place):
             each.mkdir(parents=True)
+        executable(folder / "bin/runuser", 'shift 3; exec "$@"')
         (self.place / "fairway.yaml").write_text('{"serve": {}}\n')
         (self.place / "targets.json").write_text("[]\n")
 
     def run(self, command: str, **more: str) -> subprocess.CompletedProcess[str]:
         settings = {
+            "PATH": f"{self.place.with_name('bin')}:{os.environ['PATH']}",
             "FAIRWAY_WEB": str(self.place),
             "HOMES": str(self.homes),
             "MOUNT": "/data",
@@ -68,6 +69,9 @@ def test_page_script_adds_server_key_to_account_once(node: Node) -> None:
     file.mkdir()  # which cannot be read
     assert node.run("open_account").returncode == 1
     assert not list(file.iterdir())
+    file.rmdir()
+    os.mkfifo(file.with_name("authorized_keys.web"))  # which nobody reads
+    assert node.run("open_account", FAIRWAY_WEB_PATIENCE="0.5").returncode == 124
 
 
 def test_page_script_updates_project_files_and_keeps_runs(node: Node) -> None:

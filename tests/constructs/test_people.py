@@ -19,7 +19,7 @@ from programs import executable, finished, tool
 
 from fairway_constructs.cloud_init.people import Accounts
 from fairway_core.environment import Person
-from fairway_core.environment.filesystems import Homes
+from fairway_core.environment.filesystems import Homes, SharedQueue
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGg1WIweWjybO9m6h4crvNjt/E/mny4YV2tgV86LxzWu"
 ADA = Person(name="ada", keys=(f"{KEY} ada",), uid=30001)
@@ -270,6 +270,41 @@ def test_people_broken_home_leaves_other_accounts_intact(machine: Machine) -> No
     assert f"{KEY} hal" in own
 
 
+@pytest.mark.integration
+def test_people_home_that_never_answers_is_given_up_and_asked_once_more_at_the_end(
+    machine: Machine,
+) -> None:
+    """Everybody may hold a lock of their own, or put a pipe in a file's place; the lock of a new
+    node may be another node's for a while."""
+    people = [
+        Person(name=name, keys=(f"{KEY} {name}",), uid=30001 + number)
+        for number, name in enumerate(("ada", "bob", "cleo", "dan"))
+    ]
+    data = str(machine.folder / "data")
+    queue = SharedQueue("pair", f"{data}/fairway-queue", data)
+    machine.set_up(_accounts(*people, queue=queue))
+    script = f"""mount --bind {data} {data}
+    trap 'kill $(jobs -p)' EXIT
+    for each in 1:ada 2:bob 3:cleo; do
+        install -d -m 700 -o 3000${{each%:*}} /home/${{each#*:}} /home/${{each#*:}}/.ssh
+    done
+    mkfifo -m 666 /home/bob/.ssh/id_fairway.pub
+    hold() {{
+        install -m 666 /dev/null "/home/$1/.ssh/id_fairway.lock"
+        flock --no-fork "/home/$1/.ssh/id_fairway.lock" bash -c "$2" &>/dev/null &
+        until ! flock --nonblock "/home/$1/.ssh/id_fairway.lock" true; do sleep 0.05; done
+    }}
+    hold ada 'exec sleep infinity'
+    hold cleo 'until [[ -s /home/dan/.ssh/authorized_keys ]]; do sleep 0.05; done'
+    FAIRWAY_PEOPLE_PATIENCE=2 timeout 100 /usr/local/sbin/fairway-people"""
+    said = machine.run(script).stderr
+    assert re.findall(r"fairway-people: (\w+) has no keys here", said) == ["ada", "bob"]
+    for name in ("cleo", "dan"):
+        keys = machine.run(f"cat /home/{name}/.ssh/authorized_keys").stdout
+        assert f"{KEY} {name}\n" in keys
+        assert " fairway\n" in keys
+
+
 def test_people_machine_identity_is_reachable_for_root_and_services_only(machine: Machine) -> None:
     machine.set_up(_accounts(ADA, fenced=True))
     machine.boot()
@@ -380,14 +415,15 @@ def test_people_containers_folder_replaces_a_link_without_following_it(
     machine.set_up(_accounts(ADA, BOB, containers=True, signed_in=["e.ve@contoso.com"]))
     script = f"{_DISK}cd /mnt/resource_nvme; /usr/local/sbin/fairway-people >/dev/null; "
     script += "mkdir -m 711 /mnt/secret; ln -sT /mnt/secret link; chown -h 30001:30001 link; "
-    script += "rmdir fairway-30001; mv link fairway-30001; touch fairway-30002/store; "
+    script += "chmod 775 fairway-30002; rmdir fairway-30001; mv link fairway-30001; "
+    script += "touch fairway-30002/store; "
     script += "echo eXve@contoso.com:900000:65536 | tee /etc/subuid >/etc/subgid; "
     script += "/usr/local/sbin/fairway-people >/dev/null; stat -c '%U %a %n' /mnt/secret *; "
     script += "ls fairway-30002; cut -d : -f 1 /etc/subuid; cd /"
     assert machine.run(script).stdout.splitlines() == [
         "root 711 /mnt/secret",
         "ada 700 fairway-30001",
-        "bob 700 fairway-30002",
+        "bob 755 fairway-30002",
         *("store", "eXve@contoso.com", "ada", "bob", "e.ve@contoso.com"),
     ]
 
@@ -416,6 +452,8 @@ def shared() -> Iterator[Machine]:
         ("mkdir -m 777 theirs; chown 30002 theirs; ln -s theirs $folder", False),
         ("ln -s nowhere $folder", False),
         ("touch $folder; chown 30002 $folder", False),
+        ("install -d -m 775 -o 30002 $folder", True),
+        ("install -d -m 777 -o 30002 $folder", False),
     ],
 )
 def test_people_podman_refuses_image_folder_of_another_user(
@@ -424,6 +462,7 @@ def test_people_podman_refuses_image_folder_of_another_user(
     """Entra ID creates accounts at first sign-in, so their folders cannot be created beforehand."""
     script = f"{_DISK}chmod 1777 /mnt/resource_nvme; cd /mnt/resource_nvme; folder=fairway-30002\n"
     script += f"{before}\nsetpriv --reuid 30002 --clear-groups /usr/local/bin/podman run a b"
+    script += "; [[ $(stat -c %A $folder) == d????-??-? ]]"
     done = shared.run(script, check=False)
     assert (done.returncode, done.stdout) == ((0, "ran 30002 run a b\n") if runs else (125, ""))
     assert runs or "/mnt/resource_nvme/fairway-30002 is not a folder of yours" in done.stderr

@@ -146,15 +146,18 @@ def test_gitignore_does_not_apply_to_code_kept_by_an_earlier_run(
     assert list(prepared.code.warnings) == []
 
 
-def test_git_facts_have_the_commit_even_if_untracked_files_are_unknown(
-    tree: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("what", ["--others", "diff", "--stage"])
+def test_git_facts_have_the_commit_and_are_dirty_if_git_does_not_say_the_rest(
+    tree: Path, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
-    git(tree, "commit", "-q", "--allow-empty", "-m", "first")
+    git(tree, "add", "--force", "--all")
+    git(tree, "commit", "-q", "-m", "first")
+    assert not snapshot.git_facts(tree)[0]["dirty"]
     ask = snapshot.ask_git
-    silent = lambda *words, **more: None if "--others" in words else ask(*words, **more)  # noqa: E731
+    silent = lambda *words, **more: None if what in words else ask(*words, **more)  # noqa: E731
     monkeypatch.setattr(snapshot, "ask_git", silent)
     facts, _ = snapshot.git_facts(tree)
-    assert (bool(facts["commit"]), facts["untracked"]) == (True, [])
+    assert (bool(facts["commit"]), facts["untracked"], facts["dirty"]) == (True, [], True)
 
 
 @pytest.mark.parametrize("scope", ["--local", "--worktree"])
@@ -179,6 +182,70 @@ def test_git_facts_run_no_program_that_the_repository_names(tree: Path, scope: s
     facts, diff = snapshot.git_facts(tree)
     assert not (tree.parent / "ran").exists()
     assert (facts["dirty"], diff.count("+two")) == (True, 2)
+
+
+@pytest.mark.parametrize(
+    ("attributes", "settings"),
+    [
+        ("filter=a=b", ["filter.a=b.clean=TRAP"]),
+        ("filter=odd", ["includeIf.hasconfig:remote.*.url:x.path=more"]),
+        ("filter=lfs", ["lfs.extension.Odd.clean=TRAP"]),
+    ],
+)
+def test_git_facts_run_no_filter_whose_setting_is_well_hidden(
+    tree: Path, attributes: str, settings: list[str]
+) -> None:
+    """git-lfs, which is the user's own, runs what the repository's settings name."""
+    trap = str(executable(tree.parent / "trap", f"touch {tree.parent}/ran"))
+    lfs = executable(tree.parent / "lfs", "cat; $(git config lfs.extension.Odd.clean)")
+    git(tree, "config", "--global", "filter.lfs.clean", str(lfs))
+    (tree / ".gitattributes").write_text(f"*.py {attributes}\n")
+    (tree / "code.py").write_text("one\n")
+    git(tree, "add", "--force", "--all")
+    git(tree, "commit", "-q", "-m", "first")
+    (tree / "code.py").write_text("two\n")
+    git(tree, "config", "extensions.worktreeConfig", "true")
+    git(tree, "config", "--local", "remote.o.url", "x")
+    (tree / ".git/more").write_text(f'[filter "odd"]\nclean = {trap}\n')
+    for each in settings:
+        name, _, value = each.rpartition("=")
+        git(tree, "config", "--worktree", name, value.replace("TRAP", trap))
+    facts, diff = snapshot.git_facts(tree)
+    assert not (tree.parent / "ran").exists()
+    assert (facts["dirty"], diff.count("+two")) == (True, 1)
+
+
+@pytest.mark.parametrize("change", ["file", "commit", ""])
+def test_git_facts_count_a_submodules_changes_without_its_programs(tree: Path, change: str) -> None:
+    trap = executable(tree.parent / "trap", f"touch {tree.parent}/ran")
+    sub, other = tree / "below/other", tree.parent / "origin"
+    git(tree.parent, "init", "-q", str(other))
+    (other / "code.py").write_text("one\n")
+    git(other, "add", ".")
+    git(other, "commit", "-q", "-m", "first")
+    git(tree, "add", "--force", "--all")
+    git(
+        tree,
+        "-c",
+        "protocol.file.allow=always",
+        "submodule",
+        "--quiet",
+        "add",
+        str(other),
+        "below/other",
+    )
+    git(tree, "commit", "-q", "-m", "first")
+    if change:
+        (sub / "code.py").write_text("two\n")
+    if change == "commit":
+        git(sub, "commit", "-qam", "second")
+    (sub / ".gitattributes").write_text("*.py filter=odd\n")
+    git(tree, "config", "diff.submodule", "diff")
+    for name in ("core.fsmonitor", "diff.external", "filter.odd.clean"):
+        git(sub, "config", name, str(trap))
+    facts, _ = snapshot.git_facts(tree)
+    assert not (tree.parent / "ran").exists()
+    assert facts["dirty"] == bool(change)
 
 
 def test_code_files_that_are_never_sent_are_documented() -> None:

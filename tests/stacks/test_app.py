@@ -100,7 +100,9 @@ def test_bin_synth_works_from_any_folder_without_activated_environment(
         ({"LEFT": "x_override.tf"}, "demo-data/x_override.tf: Terraform would read this too"),
         ({"LEFT": "override.tofu.json"}, "demo-data/override.tofu.json: Terraform would"),
         ({"LEFT": "a.auto.tfvars"}, "demo-data/a.auto.tfvars: Terraform would"),
-        ({"LEFT": "terraform.tfvars.json"}, "rm FOLDER/out/stacks/demo-data/terraform.tfvars.json"),
+        ({"LEFT": "a b.tf|terraform.tfvars.json"}, "demo-data/terraform.tfvars.json: Terraform w"),
+        ({"LEFT": "a b.tf|c.tf"}, "/a b.tf' FOLDER/out/stacks/demo-data/c.tf\n"),
+        ({"LEFT": ".a.auto.tfvars"}, "demo-data/.a.auto.tfvars: Terraform would"),
     ],
 )
 def test_synth_that_is_refused_changes_no_folder(
@@ -111,11 +113,14 @@ def test_synth_that_is_refused_changes_no_folder(
     stale.parent.mkdir(parents=True)
     stale.write_text("{}")
     (own := tmp_path / "out/stacks/demo-data").mkdir()
-    (own / variables.get("LEFT", "terraform.tfstate")).touch()
+    # Terraform skips the first, which is how Emacs locks a file.
+    for name in (".#cdk.tf", *variables.get("LEFT", "terraform.tfstate").split("|")):
+        (own / name).touch()
     given = {"CDKTF_OUTDIR": "FOLDER/out", "FAIRWAY_ENVIRONMENT": "demo", **variables}
     done = synth(**{name: each.replace("FOLDER", str(tmp_path)) for name, each in given.items()})
     assert (done.returncode, done.stdout) == (2, "")
     assert said.replace("FOLDER", str(tmp_path)) in done.stderr
+    assert ".#" not in done.stderr
     assert [*tmp_path.rglob("cdk.tf*")] == [stale]
     # An argument takes precedence.
     assert "FAIRWAY_STACKS" not in synth("nothing", **variables).stderr

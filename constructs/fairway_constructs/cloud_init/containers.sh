@@ -41,7 +41,11 @@ give_range() {
 # A folder of a user's own, where anybody may make one: of what is there already, only the user's is
 # left. It is root's until it is given away, so that nobody puts a link in its place meanwhile.
 own_folder() {
-    [[ -d $1 && ! -L $1 && $(stat -c %u "$1") == "$2" ]] && return
+    if [[ -d $1 && ! -L $1 && $(stat -c %u "$1") == "$2" ]]; then
+        # Not as root, who would follow a link that is put there now.
+        setpriv --reuid "$2" --regid "$2" --clear-groups chmod go-w "$1"
+        return
+    fi
     rm -rf --one-file-system "$1" && mkdir -m 700 "$1" && chown -h "$2:$2" "$1"
 }
 
@@ -76,10 +80,13 @@ folder=$place/fairway-\$uid
 if [ "\$uid" != 0 ]; then
     [ -e "\$folder" ] || mkdir -m 700 "\$folder"
     # Asked once: another user could replace what is not this one's between two questions.
-    if [ "\$(LC_ALL=C stat -c '%u %F' "\$folder")" != "\$uid directory" ]; then
-        echo "podman: \$folder is not a folder of yours: ask an administrator to remove it" >&2
+    case "\$(LC_ALL=C stat -c '%u %F %A' "\$folder")" in
+    "\$uid directory d"???????-?) chmod g-w "\$folder" ;;
+    *)
+        echo "podman: \$folder is not a folder of yours alone: ask an administrator to remove it" >&2
         exit 125
-    fi
+        ;;
+    esac
 fi
 exec $real "\$@"
 PROGRAM

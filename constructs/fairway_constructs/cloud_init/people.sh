@@ -10,6 +10,8 @@ set -euo pipefail
 people=${FAIRWAY_PEOPLE:-/etc/fairway/people}
 shares=${FAIRWAY_PEOPLE_SHARES:-/etc/fairway/people-shares}
 sudoers=${FAIRWAY_SUDOERS:-/etc/sudoers.d}
+# Seconds for what one person's home needs.
+patience=${FAIRWAY_PEOPLE_PATIENCE:-60}
 # The numbers that people's accounts have.
 first=20000
 last=59999
@@ -131,8 +133,9 @@ make_peer_key() {
     local key=$HOMES/$1/.ssh/id_fairway
     [[ -n $QUEUE_MOUNT ]] || return 0
     as "$1" mkdir -p -m 700 "${key%/*}"
+    ! as "$1" test -e "$key.pub" || return 0
     # shellcheck disable=SC2016 # $1 is the inner shell's
-    as "$1" flock --timeout 10 "$key.lock" bash -c \
+    as "$1" flock "$key.lock" bash -c \
         '[[ -e $1.pub ]] || { rm -f "$1" && ssh-keygen -q -t ed25519 -N "" -C fairway -f "$1"; }' \
         bash "$key"
 }
@@ -161,10 +164,7 @@ keep_keys() {
 # People can break their own homes (a link, a file named .ssh, no room left): that costs them their
 # keys, and nobody else an account. In a process of its own: their programs can keep a lock or a pipe
 # open for ever, and what waits for them ends with it.
-fill_home() {
-    timeout --kill-after=5 60 "$BASH" "${BASH_SOURCE[0]}" --home "$@" </dev/null ||
-        say "$1 has no keys here until that is put right"
-}
+fill_home() { timeout --kill-after=5 "$patience" "$BASH" "${BASH_SOURCE[0]}" --home "$@" </dev/null; }
 
 # Docker's daemon does for its group what root may do. The devices of AMD's GPUs are open to their
 # groups alone. Source: AMD documentation, ROCm on Linux, "Configuring permissions for GPU access".
@@ -220,7 +220,7 @@ keep_shares() {
 }
 
 main() {
-    local name uid admin
+    local name uid admin again=""
     # shellcheck source=/dev/null
     source "${FAIRWAY_PEOPLE_SETTINGS:-/etc/fairway/people-settings}"
     if [[ ${1:-} == --home ]]; then
@@ -237,8 +237,12 @@ main() {
     while read -r name uid admin; do
         make_account "$name" "$uid" "$admin"
         keep_rights "$name" "$admin"
-        fill_home "$name" "$uid"
+        fill_home "$name" "$uid" || again+="$name $uid"$'\n'
     done < <(awk '!seen[$1]++ { print $1, $2, $3 }' "$people")
+    # Once more after everybody else: at a cluster's first boot every node wants each person's lock.
+    while read -r name uid; do
+        fill_home "$name" "$uid" || say "$name has no keys here until that is put right"
+    done < <(printf %s "$again")
     let_run_containers
     keep_shares
     say "ready"

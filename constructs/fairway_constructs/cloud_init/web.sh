@@ -13,7 +13,8 @@ die() {
     exit 1
 }
 
-as() { runuser -u "$1" -- "${@:2}"; }
+# What the account has put in its home (a pipe, a device) may never answer.
+as() { timeout --kill-after=5 "${FAIRWAY_WEB_PATIENCE:-60}" runuser -u "$1" -- "${@:2}"; }
 
 # apt.sh
 

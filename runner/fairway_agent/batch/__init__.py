@@ -38,6 +38,6 @@ def main() -> int:
         module, function = _COMMANDS[name]
         code: int = getattr(import_module(f"fairway_agent.batch.{module}"), function)()
     except Fault as fault:
-        print(f"fairway: {fault}", file=sys.stderr)  # noqa: T201
+        print(f"fairway: {fault.said}", file=sys.stderr)  # noqa: T201
         return 74  # EX_IOERR of sysexits.h
     return code

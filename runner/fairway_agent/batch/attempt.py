@@ -24,7 +24,7 @@ from fairway_agent.batch.notifications import watch_of, write_ending
 from fairway_agent.fanout import sshd_mesh
 from fairway_agent.resources import SHARE_FILE, Lent, NeverFits, look
 from fairway_agent.state_files import TaskState
-from fairway_agent.task.attempts import Attempts, Patience
+from fairway_agent.task.attempts import Attempts, Patience, said_of
 from fairway_agent.task.scheduled import ENDED, Scheduled, run_attempts, store_first_line
 from fairway_agent.task.task import Task
 from fairway_boot import files
@@ -153,7 +153,7 @@ class Batch(Scheduled):
 
     def refusal(self, error: Exception) -> tuple[int, str]:
         """Returns the exit code that tells Batch that the task did not start, and the reason."""
-        return state_files.NO_START, f"{_NOT_STARTED}{error}"
+        return state_files.NO_START, f"{_NOT_STARTED}{said_of(error)}"
 
     def close(self, task: Task) -> None:
         """Gives back the task's share, and writes into the log why nothing was started, or kept.
@@ -184,7 +184,7 @@ def run_task() -> int:
         try:
             task, nodes = _task_here(folders, spec, first)
         except (OSError, Fault, subprocess.CalledProcessError) as error:
-            return _not_begun(folders, state_files.NO_START, f"{_NOT_STARTED}{error}")
+            return _not_begun(folders, state_files.NO_START, f"{_NOT_STARTED}{said_of(error)}")
         watch = watch_of(folders, task.plan, folders.submission)
         if (status := final_state(nodes)) is not None:
             write_ending(folders, status, watch.over)
@@ -231,7 +231,7 @@ def _task_here(folders: Folders, spec: TaskSpec, first: int) -> tuple[Task, Batc
         _bring_earlier_logs(folders, number)
         return task_of(folders, spec, number)
     except (OSError, Fault, subprocess.CalledProcessError) as error:
-        store_first_line(folders.before_file, f"the one before was not started: {error}")
+        store_first_line(folders.before_file, f"the one before was not started: {said_of(error)}")
         raise
 
 

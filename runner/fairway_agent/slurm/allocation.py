@@ -41,7 +41,6 @@ from fairway_agent.container import entry as any_entry
 from fairway_agent.fanout import launchers
 from fairway_agent.sampler import Sampling, sampler
 from fairway_agent.slurm.jobs import ENDED
-from fairway_agent.state_files import IO_ERROR
 from fairway_agent.task.scheduled import SharedNodes, is_prepared, scratch_folder
 from fairway_boot.files import Fault
 from fairway_boot.slurm import commands
@@ -205,9 +204,9 @@ class SlurmNodes(SharedNodes):
             if words := _on_others(task):
                 words += [*processes.program(_HERE), "make", str(folder)]
                 code = subprocess.call(words, env=_for_step(), stdin=subprocess.DEVNULL)
-                if code == IO_ERROR:
+                if code:  # the highest of all nodes
                     nodes = ", ".join(host.name for host in task.hosts[1:])
-                    message = f"{folder} on one of {nodes} is not this user's alone"
+                    message = f"{folder} cannot be made on each of {nodes} (exit code {code})"
                     raise Fault("no-scratch", message, scratch.FOREIGN_HINT, 4)
             return command
         return [*processes.program(_PREPARE), str(task.run_folder), "--outside", *command]
@@ -327,8 +326,8 @@ def main() -> None:
     elif what == "make":
         try:
             scratch.make(Path(words[0]), keep=True)
-        except Fault:
-            sys.exit(IO_ERROR)  # its main host says why
+        except Fault as fault:
+            sys.exit(f"fairway: {fault.said}")
     else:
         end_all(words[0], words[1], float(words[2]))
         scratch.remove(Path(words[3]))

@@ -20,10 +20,9 @@ from fairway_agent.machine import Host
 from fairway_agent.records import Unfit
 from fairway_agent.resources import Devices, NeverFits, Wanted
 from fairway_boot.cluster import Host as ClusterHost
-from fairway_boot.cluster import known_hosts, try_node, user_of, waiting_runs
+from fairway_boot.cluster import hold_queue, known_hosts, try_node, user_of, waiting_runs
 from fairway_boot.files import Fault, try_lock
 
-_PATIENCE, _PAUSE = 5.0, 0.02  # seconds for the queue's lock, and between two tries
 _MOST_NAMED = 3  # runs to name that use the wanted nodes
 # Accounts below this number are system accounts; see `fairway_boot.imds`, which is slow to import.
 _PEOPLE_FROM = 2000
@@ -113,11 +112,9 @@ class Queue:
         """Holds the queue's lock, so that only this run takes nodes; yields False behind others."""
         for name in ("nodes", "queue"):
             (self.folder / name).mkdir(parents=True, exist_ok=True)
-        with _patiently(lock := self.folder / "queue.lock") as has_lock:
-            if not has_lock:
-                self.reason = (
-                    f"waits for {lock}, which a process holds (on each node: fuser -v FILE)"
-                )
+        with hold_queue(self.folder) as held:
+            if held:
+                self.reason = f"waits: {held}"
                 yield False
                 return
             if self.ticket is None:
@@ -170,20 +167,6 @@ class Queue:
         others = len(found) - len(words)
         words += [f"{others} other runs the rest"] * (others > 0)
         return f"; {', '.join(words)}" if words else ""
-
-
-@contextmanager
-def _patiently(lock: Path) -> Iterator[bool]:
-    """Holds a lock that everybody may take; yields False if another holds it for longer than any
-    look at the queue takes."""
-    last = time.monotonic() + _PATIENCE
-    while (descriptor := try_lock(lock)) is None and time.monotonic() < last:
-        time.sleep(_PAUSE)
-    try:
-        yield descriptor is not None
-    finally:
-        if descriptor is not None:
-            os.close(descriptor)
 
 
 def note_user(shared: Path, cluster: str, host: Host, run: str) -> None:

@@ -154,7 +154,7 @@ def missing_input(task: Task) -> str:
     try:
         inputs = _inputs(task)
     except (Fault, OSError) as error:
-        return str(error)
+        return said_of(error)
     for name, path in inputs.items():
         for parent in (path.parents[1], path.parent):
             # A node that shares the folder caches the absence of a file until it lists the folder.
@@ -232,6 +232,11 @@ class Patience:
         return True
 
 
+def said_of(error: Exception) -> str:
+    """Returns an error's text, with the hint if it has one."""
+    return error.said if isinstance(error, Fault) else str(error)
+
+
 class Backend:
     """Backend of a task's attempts: its hooks into them. This one changes nothing."""
 
@@ -259,7 +264,7 @@ class Backend:
 
     def refusal(self, error: Exception) -> tuple[int, str]:
         """Returns the exit code of a task that could not be started, and the reason."""
-        return IO_ERROR, f"it could not be started: {error}"
+        return IO_ERROR, f"it could not be started: {said_of(error)}"
 
 
 @dataclass

@@ -13,7 +13,7 @@ from fairway_agent import control, processes, scratch, state_files
 from fairway_agent.fanout import remote_exec
 from fairway_agent.prepare import SETUP_FAILED, has_failed, has_setup
 from fairway_agent.state_files import CANCELLED, IO_ERROR, NODE, PREEMPTION, SERVICE, TERMINATED
-from fairway_agent.task.attempts import Attempts, Backend, missing_input
+from fairway_agent.task.attempts import Attempts, Backend, missing_input, said_of
 from fairway_agent.task.task import Nodes, Task
 from fairway_boot.files import Fault
 
@@ -227,8 +227,7 @@ def run_attempts(attempts: Attempts, scheduler: Scheduled) -> int:
             while task.ended() is None:
                 processes.wait(scheduler.wakeup, task.next_timer())
                 task.check_timers()
-        said = fault.said if isinstance(fault, Fault) else str(fault)
-        attempts.finish("failed", IO_ERROR, said)
+        attempts.finish("failed", IO_ERROR, said_of(fault))
     attempts.task.states.await_room(scheduler.wakeup, _ROOM_WAIT)
     scheduler.close(attempts.task)
     return attempts.exit_code

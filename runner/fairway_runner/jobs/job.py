@@ -172,6 +172,10 @@ class Code(Model):
     `.ipynb_checkpoints`, `node_modules`, `cdktf.out`, `.terraform`, `.mypy_cache`, `.pytest_cache`
     and `.ruff_cache`. What Git ignores is left out with `gitignore: true`: Git says which files
     that are, by every `.gitignore`, `.git/info/exclude` and your own `core.excludesFile`.
+
+    `provenance.json` has the commit, and `dirty` if the files are others or Git does not say. No
+    filter that the repository's own settings name is run for that: after `git lfs install --local`
+    an unchanged file may count as another, with its whole text in the diff.
     """
 
     path: Annotated[str, Field(min_length=1)] = "."

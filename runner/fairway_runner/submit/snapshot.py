@@ -210,17 +210,18 @@ _TIMEOUT = 20  # seconds
 # A repository that was only unpacked has settings of its own, which may name programs for git to
 # run: watchers of files, hooks, and those of a connection that fetches a missing object.
 _SETTINGS = ("safe.bareRepository=explicit", "core.fsmonitor=false", "core.hooksPath=/dev/null")
-_VARIABLES = {"LC_ALL": "C", "GIT_ALLOW_PROTOCOL": "none"}
+_EMPTY = "_FAIRWAY_EMPTY"
+_VARIABLES = {"LC_ALL": "C", "GIT_ALLOW_PROTOCOL": "none", _EMPTY: ""}
 
 
 def ask_git(
-    folder: Path, *arguments: str, settings: Sequence[str] = ()
+    folder: Path, *arguments: str, options: Sequence[str] = ()
 ) -> subprocess.CompletedProcess[bytes] | None:
     """Returns git's result; None if git is missing or takes too long."""
-    safe = [word for each in (*_SETTINGS, *settings) for word in ("-c", each)]
+    safe = [word for each in _SETTINGS for word in ("-c", each)]
     try:
         return subprocess.run(
-            ["git", *safe, "-C", str(folder), *arguments],
+            ["git", *safe, *options, "-C", str(folder), *arguments],
             capture_output=True,
             env={**os.environ, **_VARIABLES},
             timeout=_TIMEOUT,
@@ -328,8 +329,8 @@ def provenance(folder: Path, template: str, code_digest: str) -> tuple[dict[str,
 
 
 def git_facts(folder: Path) -> tuple[Mapping[str, Any], str]:
-    """Returns a folder's commit, True if the files differ from it, and the diff; for uploaded code
-    the facts that came with it, without the diff."""
+    """Returns a folder's commit, True if the files differ from it or git does not say, and the
+    diff; for uploaded code the facts that came with it, without the diff."""
     if (known := known_git()) is not None:
         return known, ""
     listed = ask_git(folder, "ls-files", "--others", "--exclude-standard", "--", ".")
@@ -338,39 +339,54 @@ def git_facts(folder: Path) -> tuple[Mapping[str, Any], str]:
     untracked = output_of(listed)
     commit = output_of(ask_git(folder, "rev-parse", "HEAD"))
     diff = _diff(folder) if commit else ""
+    is_changed = bool(commit) and (listed is None or diff != "" or _differs(folder))
     facts = {
         "commit": commit.strip() or None,
-        "dirty": bool(diff or untracked),
+        "dirty": is_changed or bool(untracked),
         "untracked": untracked.splitlines(),
     }
-    return facts, diff
+    return facts, diff or ""
 
 
-def _diff(folder: Path) -> str:
-    """Returns the difference of a folder's files from the commit. No program that the repository's
-    own settings name has a part in it; those that the user has set up filter files."""
-    names: set[str] = set()
-    for scope in ("--local", "--worktree"):
-        words = ("config", scope, "--includes", "-z", "--name-only", "--get-regexp", r"^filter\.")
-        names |= {
-            each.rpartition(".")[0] for each in output_of(ask_git(folder, *words)).split("\0")
-        }
-    names.discard("")
-    if any("=" in name for name in names):  # git would take what follows for the value
-        return ""
-    none = {"clean": "", "process": "", "required": "false"}
-    settings = [f"{name}.{key}={value}" for name in names for key, value in none.items()]
-    # A submodule has settings too.
-    words = (
-        "diff",
-        "--no-ext-diff",
-        "--no-textconv",
-        "--ignore-submodules=dirty",
-        "HEAD",
-        "--",
-        ".",
+def _diff(folder: Path) -> str | None:
+    """Returns the difference of a folder's files from the commit; None if git does not say. No
+    program that the repository's own settings name has a part in it; those that the user has set up
+    filter files."""
+    query = ("--show-scope", "-z", "--name-only", "--get-regexp", r"^(filter|lfs)\.")
+    listed = ask_git(folder, "config", *query)
+    if listed is None or listed.returncode not in (0, 1):  # 1: there are none
+        return None
+    words = os.fsdecode(listed.stdout).split("\0")
+    pairs = zip(words[::2], words[1::2], strict=False)
+    users = ("system", "global", "command")
+    own = [name for scope, name in pairs if scope not in users]
+    filters = {name.rpartition(".")[0] for name in own if name.startswith("filter.")}
+    if any(name.lower().startswith("lfs.extension.") for name in own):
+        filters.add("filter.lfs")
+    # Unlike `-c`, this takes names that contain "=".
+    none = [
+        f"--config-env={name}.{key}={_EMPTY}"
+        for name in filters
+        for key in ("clean", "process", "required")
+    ]
+    # A submodule has programs of its own.
+    diff = "diff --no-ext-diff --no-textconv --submodule=short --ignore-submodules=dirty HEAD -- ."
+    done = ask_git(folder, *diff.split(), options=none)
+    return None if done is None or done.returncode else done.stdout.decode("utf-8", "replace")
+
+
+def _differs(folder: Path) -> bool:
+    """Returns True if a submodule of a folder has other files than its commit, or git does not
+    say."""
+    listed = ask_git(folder, "ls-files", "--stage", "-z", "--", ".")
+    if listed is None or listed.returncode:
+        return True
+    found = (
+        folder / os.fsdecode(each.partition(b"\t")[2])
+        for each in listed.stdout.split(b"\0")
+        if each.startswith(b"160000 ")
     )
-    return output_of(ask_git(folder, *words, settings=settings))
+    return any(_diff(sub) != "" or _differs(sub) for sub in found if (sub / ".git").exists())
 
 
 def output_of(done: subprocess.CompletedProcess[bytes] | None) -> str:

@@ -294,7 +294,7 @@ class TestShares:
         shutil.rmtree(folder, ignore_errors=True)
         folder.symlink_to(elsewhere)
         assert self.run(work, 1) == NO_START
-        assert "it belongs to another user" in capsys.readouterr().out
+        assert "it is not a folder of this user's alone" in capsys.readouterr().out
         assert list(elsewhere.iterdir()) == []
 
 

@@ -12,11 +12,13 @@ import pytest
 from programs import executable
 from waiting import PATIENCE
 
+from fairway_agent import scratch
 from fairway_agent.machine import Host
 from fairway_agent.slurm import allocation
 from fairway_agent.slurm.allocation import SlurmNodes
 from fairway_agent.spec import RunPlan, TaskSpec
 from fairway_agent.task.task import Task
+from fairway_boot.files import Fault
 
 pytestmark = pytest.mark.integration
 
@@ -160,5 +162,19 @@ def test_slurm_scratch_on_another_node_is_made_and_removed_when_the_task_leaves_
     assert not folder.exists()
     folder.parent.chmod(0o777)
     monkeypatch.setattr(sys, "argv", ["", "make", str(folder)])
-    with pytest.raises(SystemExit, match="74"):
+    with pytest.raises(SystemExit, match="alone; remove it"):
         allocation.main()
+
+
+def test_slurm_leftovers_that_other_nodes_cannot_remove_fail_the_task(
+    tmp_path: Path, programs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """srun returns the highest code of all nodes: that of a killed program hides others."""
+    executable(programs / "srun", "exit 137")
+    monkeypatch.setattr(scratch, "root", lambda: tmp_path / "disk")
+    run, hosts = tmp_path / "shared/runs/job-a", [Host(name, name) for name in ("nd-1", "nd-2")]
+    nodes = SlurmNodes()
+    task = Task(RunPlan("job-a", "/x"), TaskSpec(0, nodes=2), run, run, nodes=nodes, hosts=hosts)
+    with pytest.raises(Fault, match="cannot be made on each of nd-2") as refused:
+        nodes.command(task, run / "script")
+    assert refused.value.record["id"] == "no-scratch"
