@@ -23,7 +23,8 @@ def project_folder() -> Path | None:
     here = Path.cwd()
     folders = (each for each in (here, *here.parents) if (each / "cdktf.json").is_file())
     found = next(folders, None)
-    require_trusted(found or here, here, "cdktf.json", "environments", "cdktf.out")
+    for each in {found or here, here}:
+        require_trusted(each, here, "cdktf.json", "environments", "cdktf.out")
     return found
 
 
