@@ -150,9 +150,10 @@ def _templates(job: JobFile) -> Iterator[tuple[Path, Path]]:
             return
     else:
         there, folders = job.folder / _FOLDER, own_folders(job.folder)
-        here = next((each for each in folders if (each / f"{name}{SUFFIX}").is_file()), None)
-        if here is None:
+        having = [each for each in folders if (each / f"{name}{SUFFIX}").is_file()]
+        if not having:
             return
+        here = having[0]
     yield from ((there / each.name, each) for each in sorted(here.glob("*.j2")) if each.is_file())
 
 
