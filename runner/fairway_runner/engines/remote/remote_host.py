@@ -77,8 +77,8 @@ sys.argv[1:] = words
 runpy.run_path(bundle, run_name="__main__")
 """
 
-# The files appear atomically, all may read them, and a second writer leaves them unchanged. Tar does
-# not restore their owners, even as root: see `connection.UNPACK`.
+# The files appear atomically, all may read them, and a second writer leaves them unchanged. Tar
+# does not restore their owners, even as root: see `connection.UNPACK`.
 SHIP = """case $1 in "~"/*) set -- "$HOME/${1#??}" "$2" ;; esac
 set -e
 umask go+rx
