@@ -82,15 +82,15 @@ def agent_digest() -> str:
 
 
 @cache
-def agent_content() -> str:
-    """Returns the digest of the agent's paths and contents alone, as a host finds it from a copy:
-    not every file system keeps modes."""
+def agent_content() -> tuple[str, int]:
+    """Returns the digest of the agent's paths and contents alone, as a host finds it from a copy,
+    and their bytes: not every file system keeps modes."""
     import hashlib
 
     digest = hashlib.sha256()
     for name, content, _ in sorted(_agent_files()):
         digest.update(f"{len(content)} {name}\0".encode() + content)
-    return digest.hexdigest()
+    return digest.hexdigest(), sum(len(content) for _, content, _ in _agent_files())
 
 
 @cache

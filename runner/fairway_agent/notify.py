@@ -42,9 +42,10 @@ def notify(folder: Path, plan: RunPlan, status: RunState) -> int | None:
     if not wanted:
         return None
     try:
+        python = [sys.executable or "python3", *processes.BYTECODE, "-I"]
         with (folder / LOG).open("ab") as log:
             process = subprocess.Popen(
-                [sys.executable or "python3", "-I", "-c", _PROGRAM, str(processes.BUNDLE)],
+                [*python, "-c", _PROGRAM, str(processes.BUNDLE)],
                 env={name: os.environ[name] for name in os.environ if name not in plan.secrets},
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,

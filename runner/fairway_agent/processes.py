@@ -22,6 +22,9 @@ PACKAGE = Path(fairway_agent.__file__).parent
 """Folder of the package, with the programs that are not Python."""
 BUNDLE = PACKAGE.parent
 """Folder of the bundle, which Python can run."""
+BYTECODE = ["-X", f"pycache_prefix={sys.pycache_prefix}"] if sys.pycache_prefix else []
+"""Options of Python for the folder from which this process takes its bytecode: beside a bundle may
+lie some that came with a project."""
 
 
 def program(module: str, *, waits: bool = False) -> list[str]:
@@ -33,7 +36,7 @@ def program(module: str, *, waits: bool = False) -> list[str]:
         # versions of Python lack it; with these only tests run an installed package.
         safe = ["-P"] if sys.version_info >= (3, 11) else []
         return [sys.executable, *mark, *safe, "-m", module]
-    return [sys.executable or "python3", *mark, "-s", str(BUNDLE), module]
+    return [sys.executable or "python3", *mark, *BYTECODE, "-s", str(BUNDLE), module]
 
 
 # These kill their ranks within half a second of a SIGTERM, so the ranks get it first and the entire

@@ -25,7 +25,7 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from fairway_core.findings import UserError
-from fairway_runner.runs.records import legible_facts
+from fairway_runner.runs.records import legible_facts, writing
 from fairway_web.app import application
 from fairway_web.auth import ByToken, SignIn
 from fairway_web.threads import Follower
@@ -58,15 +58,19 @@ class Address:
     @contextmanager
     def open_page(self, folder: Path) -> Iterator[str]:
         """Yields the address of a page in the folder that leads to the login once. Only its owner
-        can read it; the command line of a browser can be read by everybody."""
+        can read it; the command line of a browser can be read by everybody. Raises UserError if it
+        cannot be written."""
         login = f"{self.url}/login?code={self.sign_in.code}"
         page = folder / f"open-{secrets.token_hex(8)}.html"
-        page.touch(0o600, exist_ok=False)
-        page.write_text(f'<meta http-equiv="refresh" content="0;url={login}">\n', encoding="ascii")
+        text = f'<meta http-equiv="refresh" content="0;url={login}">\n'
         try:
+            with writing(f"{page} cannot be written", "leave out --open, and open the address"):
+                page.touch(0o600, exist_ok=False)
+                page.write_text(text, encoding="ascii")
             yield page.resolve().as_uri()
         finally:
-            page.unlink(missing_ok=True)
+            with suppress(OSError):
+                page.unlink()
 
 
 def listening(address: str, port: int) -> socket.socket:

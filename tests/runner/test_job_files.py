@@ -122,6 +122,9 @@ def test_template_of_the_project_is_found_from_a_folder_below(
     (tmp_path / "fairway.yaml").touch()
     (own := tmp_path / "job_templates" / "fork.sh.j2").parent.mkdir()
     own.touch()
-    (below := tmp_path / "jobs").mkdir()
+    (below := tmp_path / "team" / "jobs").mkdir(parents=True)
     monkeypatch.chdir(below)
     assert find_template("fork", below) == own
+    (teams := below.parent / "job_templates" / "fork.sh.j2").parent.mkdir()
+    teams.touch()
+    assert find_template("fork", Path()) == teams

@@ -9,6 +9,7 @@ from endings import ends, refused
 from running import MakeRun, RunFairway
 
 from fairway_cli.commands.arguments import complete_runs
+from fairway_core.environment.selection import project_folder
 from fairway_core.findings import UserError
 from fairway_core.project_folder import find_project
 from fairway_hpc import runs
@@ -75,32 +76,43 @@ def test_project_folder_is_the_current_folder_without_a_project(
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root could give files to another")
 @pytest.mark.parametrize(
-    ("owner", "mode", "own", "found"),
+    ("owner", "holder", "mode", "own", "found"),
     [
-        (1000, 0o1777, 0, False),  # /tmp
-        (1000, 0o755, 0, False),
-        (1000, 0o755, 1000, True),  # a checkout that is mounted into a container
-        (1000, 0o2775, 0, True),  # of a group of ours
-        (0, 0o1777, 0, True),
+        (1000, 0, 0o1777, 0, False),  # /tmp
+        (1000, 0, 0o1775, 0, False),
+        (1000, 0, 0o755, 0, False),
+        (1000, 1000, 0o755, 1000, True),  # a checkout that is mounted into a container
+        (1000, 1000, 0o755, 0, True),
+        (1000, 1000, 0o775, 0, False),
+        (1001, 1000, 0o755, 0, False),
+        (1000, 0, 0o2775, 0, True),  # of a group of ours
+        (0, 0, 0o1777, 0, True),
     ],
 )
-@pytest.mark.parametrize("name", ["fairway.yaml", ".fairway"])
+@pytest.mark.parametrize("name", ["fairway.yaml", ".fairway", "cdktf.json"])
 def test_project_of_another_user_is_taken_only_where_others_could_not_put_it(
     below: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     name: str,
     owner: int,
+    holder: int,
     mode: int,
     own: int,
     found: bool,
 ) -> None:
+    os.chown(tmp_path, holder, holder)
+    (tmp_path / name).touch()
     os.chown(tmp_path / name, owner, owner)
     tmp_path.chmod(mode)
     os.chown(below, own, own)
     monkeypatch.chdir(below)
+
+    def find() -> Path | None:
+        return project_folder() if name == "cdktf.json" else find_project()[0]
+
     if not found:
-        finding = refused(find_project, f"{name} belongs to another user")
+        finding = refused(find, f"{name} belongs to another user")
         assert finding.hint == f"if you trust this project: export FAIRWAY_FOLDER={tmp_path}"
         monkeypatch.setenv("FAIRWAY_FOLDER", str(tmp_path))
-    assert find_project()[0] == tmp_path
+    assert find() == tmp_path

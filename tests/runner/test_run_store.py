@@ -105,6 +105,9 @@ def test_run_store_writes_nothing_through_links_of_a_repository(
     os.close(store.create(record("job-aaaaaa"), {})[1])
     assert (store.base / ".gitignore").read_text() == "*\n"
     assert other.read_text() == "theirs"
+    (store.base / ".gitignore").write_text("")
+    store.make()
+    assert (store.base / ".gitignore").read_text() == "*\n"
     for link in (store.folder, store.base):
         shutil.rmtree(link)
         link.symlink_to(tmp_path)

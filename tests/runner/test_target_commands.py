@@ -4,6 +4,7 @@ import json
 import socket
 import threading
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -123,10 +124,11 @@ def test_targets_sync_replaces_targets_and_an_empty_host_by_hand_is_refused(
 
 
 def test_targets_sync_reads_the_chosen_environment_from_its_project_and_names_what_it_replaces(
-    tmp_path: Path, here: RunFairway, programs: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, fairway: RunFairway, programs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def write(stacks: Path, name: str) -> None:
         (stack := stacks / f"{name}-compute").mkdir(parents=True)
+        (stacks / f"{name}-network").mkdir()
         (stack / "cdk.tf.json").write_text(json.dumps({"output": {"targets": {}}}))
         (tmp_path / "environments").mkdir(exist_ok=True)
         (tmp_path / "environments" / f"{name}.yaml").write_text(f"name: {name}\n")
@@ -136,7 +138,7 @@ def test_targets_sync_reads_the_chosen_environment_from_its_project_and_names_wh
     for file in ("cdktf.json", "fairway.yaml"):
         (tmp_path / file).write_text("{}")
     (below := tmp_path / "jobs").mkdir()
-    monkeypatch.chdir(below)
+    here = partial(fairway, below)
     write(tmp_path / "cdktf.out/stacks", "lab")
     ends(here("targets", "sync"), 0)
     write(tmp_path / "elsewhere/stacks", "prod")
@@ -148,6 +150,13 @@ def test_targets_sync_reads_the_chosen_environment_from_its_project_and_names_wh
     ends(here("targets", "sync"), 0, "targets of `lab` are no longer known here [replaced-targets]")
     code, _, said = here("targets", "sync")
     assert (code, said) == (0, "")
+    # A program's own stacks, and those of an environment whose file is elsewhere.
+    monkeypatch.delenv("CDKTF_OUTDIR")
+    (tmp_path / "fairway.yaml").write_text("environment: far")
+    ends(here("targets", "sync"), 2, "holds the environment `lab`, and `far` is", "other-envir")
+    (stack := below / "cdktf.out/stacks/my-compute").mkdir(parents=True)
+    (stack / "cdk.tf.json").write_text(json.dumps({"output": {"targets": {}}}))
+    ends(here("targets", "sync"), 0)
 
 
 TEAM = {

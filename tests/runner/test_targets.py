@@ -269,6 +269,7 @@ def test_terraform_outputs_of_an_undeployed_environment_hint_at_deploy(
     tmp_path: Path, programs: Path, answer: str
 ) -> None:
     stack = _synthesized(tmp_path / "out" / "stacks" / "lab-compute")
+    (stack.parent / "lab-network").mkdir()
     executable(programs / "terraform", answer)
     finding = refused(lambda: read_targets(tmp_path / "out"))
     assert finding.id == "not-deployed"

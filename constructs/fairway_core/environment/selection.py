@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from fairway_core.findings import UserError
-from fairway_core.project_folder import find_project, from_home
+from fairway_core.project_folder import find_project, from_home, require_trusted
 
 VARIABLE = "FAIRWAY_ENVIRONMENT"
 
@@ -18,9 +18,14 @@ _FOLDERS = (_ROOT.parent / "stacks/environments", _ROOT / "fairway_stacks/enviro
 
 
 def project_folder() -> Path | None:
-    """Returns the nearest folder with a cdktf.json, from the current one upwards, or None."""
+    """Returns the nearest folder with a cdktf.json, from the current one upwards, or None. Raises
+    UserError if somebody else may have put it there: see `require_trusted`."""
     here = Path.cwd()
-    return next((each for each in (here, *here.parents) if (each / "cdktf.json").is_file()), None)
+    folders = (each for each in (here, *here.parents) if (each / "cdktf.json").is_file())
+    found = next(folders, None)
+    for each in {found or here, here}:
+        require_trusted(each, here, "cdktf.json", "environments", "cdktf.out")
+    return found
 
 
 def environment_file(choice: str | None = None) -> Path:

@@ -50,7 +50,7 @@ _SCRIPT = """\
 #!/bin/bash
 python={python}
 [[ -x $python ]] || python=python3
-exec "$python" -s {bundle} fairway_agent.slurm.job {words}
+exec "$python" {options} {bundle} fairway_agent.slurm.job {words}
 """
 
 
@@ -61,6 +61,7 @@ def batch_script(folder: Path, part: Part, submission: int) -> str:
         words.append(str(part.indices[0]))
     return _SCRIPT.format(
         python=shlex.quote(sys.executable or "python3"),
+        options=shlex.join([*processes.BYTECODE, "-s"]),
         bundle=shlex.quote(str(processes.BUNDLE)),
         words=shlex.join(words),
     )

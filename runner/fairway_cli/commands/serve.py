@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from contextlib import ExitStack
 from importlib.util import find_spec
@@ -102,6 +103,10 @@ _PACKAGES = {
 }
 
 
+# Variables of WSL and of VS Code's connections, where the browser is one of another system.
+_ELSEWHERE = ("WSL_DISTRO_NAME", "VSCODE_IPC_HOOK_CLI")
+
+
 def _serve_one(socket: Path | None, port: int, open_: bool) -> None:
     from fairway_web.server import on_loopback, on_socket, serve
 
@@ -115,7 +120,7 @@ def _serve_one(socket: Path | None, port: int, open_: bool) -> None:
         else:
             print(f"ready: open {address.login}")
         sys.stdout.flush()
-        if open_:
+        if open_ and not any(name in os.environ for name in _ELSEWHERE):
             import threading
             import webbrowser
 

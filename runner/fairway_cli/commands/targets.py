@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -81,7 +82,10 @@ def sync(
 
     store = RunStore.here()
     file = store.base / SYNCED.name
-    read = read_targets(from_ or usual_outdir(), None if from_ else chosen_environment())
+    outdir, here = usual_outdir(), Path("cdktf.out")
+    if here.is_dir() and not os.environ.get("CDKTF_OUTDIR"):
+        outdir = here  # a program's, below the folder of the environments
+    read = read_targets(from_ or outdir, None if from_ else chosen_environment())
     found = as_person(read, user, file)
     others = [*replaced(found, file)]
     with writing(f"{file} cannot be written", f"ls -ld {file.parent}"):

@@ -66,7 +66,7 @@ class SlurmEngine(ScheduledEngine[SlurmAccess]):
             return connection.interactive(command, forward=forward)
         # ssh starts in the home directory, so a path below `~` is relative.
         files = f"{self.access.shared.removeprefix('~/')}/fairway/{archives.agent_digest()}"
-        enter = ["python3", "-s", files, f"{self.NODE}.nodes"]
+        enter = ["python3", "-X", "pycache_prefix=/dev/null", "-s", files, f"{self.NODE}.nodes"]
         enter += [self.access.partition, self.find_node(node).name]
         if not forward:
             return connection.interactive([*enter, "shell", *command])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -129,11 +130,17 @@ SUFFIX = ".sh.j2"
 
 
 def template_paths(job_folder: Path) -> tuple[Path, ...]:
-    """Returns the folders to search, in order: the job's, the project's, the repository's, the
-    wheel's."""
-    project, _ = find_project()
-    folders = (job_folder / "job_templates", project / "job_templates", *_SHIPPED)
+    """Returns the folders to search, in order: the user's own, the repository's, the wheel's."""
+    folders = (*own_folders(job_folder), *_SHIPPED)
     return tuple(dict.fromkeys(folder for folder in folders if folder.is_dir()))
+
+
+def own_folders(job_folder: Path) -> tuple[Path, ...]:
+    """Returns the folders for templates of the job's folder, of those above up to the project's,
+    and of that."""
+    project, job = find_project()[0], Path(os.path.abspath(job_folder))  # noqa: PTH100 - no links
+    above = (each for each in job.parents if each.is_relative_to(project))
+    return tuple(folder / "job_templates" for folder in (job, *above, project))
 
 
 _PACKAGE = Path(__file__).resolve().parents[1]

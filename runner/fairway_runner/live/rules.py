@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -364,7 +365,7 @@ def role_is_free(promised: PromisedRole, role_id: str, given: Sequence[Facts]) -
             hint = (
                 "Azure assigns no role twice. Remove that one: az role assignment delete "
                 f"--ids {id_}\nor import it into Terraform: terraform "
-                f"-chdir={promised.folder} import '{promised.address}' {id_}"
+                f"-chdir={shlex.quote(str(promised.folder))} import '{promised.address}' {id_}"
             )
             yield Finding("role-given-already", message, hint, promised.path)
 

@@ -415,7 +415,7 @@ class RunFolders:
                 raise UserError.of("linked-folder", message, hint)
         self.folder.mkdir(parents=True, exist_ok=True)
         ignored = self.base / ".gitignore"
-        if ignored.is_symlink() or not ignored.exists():
+        if ignored.is_symlink() or not ignored.is_file() or ignored.read_bytes() != b"*\n":
             write_bytes(ignored, b"*\n")
 
     def recording(self) -> AbstractContextManager[None]:

@@ -18,10 +18,9 @@ from pathlib import Path
 
 from fairway_core.documents import FieldError
 from fairway_core.findings import Finding, UserError
-from fairway_core.project_folder import find_project
 from fairway_runner.jobs.job_file import JobFile, has_steps, section_of
 from fairway_runner.jobs.project_files import NEVER
-from fairway_runner.jobs.templates import SUFFIX
+from fairway_runner.jobs.templates import SUFFIX, own_folders
 from fairway_runner.submit import snapshot
 
 PIECE = 1 << 20
@@ -145,16 +144,16 @@ def _templates(job: JobFile) -> Iterator[tuple[Path, Path]]:
     name = data.get("template") if isinstance(data, dict) else None
     if not isinstance(name, str):
         return
-    own, project = job.folder / _FOLDER, find_project()[0] / _FOLDER
     if name.endswith(SUFFIX):
         here = there = Path(os.path.normpath(job.folder / name)).parent
         if not here.is_relative_to(job.folder):
             return
     else:
-        name, there = f"{name}{SUFFIX}", own
-        here = own if (own / name).is_file() else project
-        if not (here / name).is_file():
+        there, folders = job.folder / _FOLDER, own_folders(job.folder)
+        having = [each for each in folders if (each / f"{name}{SUFFIX}").is_file()]
+        if not having:
             return
+        here = having[0]
     yield from ((there / each.name, each) for each in sorted(here.glob("*.j2")) if each.is_file())
 
 

@@ -212,18 +212,20 @@ _TIMEOUT = 20  # seconds
 _SETTINGS = ("safe.bareRepository=explicit", "core.fsmonitor=false", "core.hooksPath=/dev/null")
 _EMPTY = "_FAIRWAY_EMPTY"
 _VARIABLES = {"LC_ALL": "C", "GIT_ALLOW_PROTOCOL": "none", _EMPTY: ""}
+_PLACES = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE")
 
 
 def ask_git(
     folder: Path, *arguments: str, options: Sequence[str] = ()
 ) -> subprocess.CompletedProcess[bytes] | None:
-    """Returns git's result; None if git is missing or takes too long."""
+    """Returns git's result for that folder, whatever repository the environment names; None if git
+    is missing or takes too long."""
     safe = [word for each in _SETTINGS for word in ("-c", each)]
     try:
         return subprocess.run(
             ["git", *safe, *options, "-C", str(folder), *arguments],
             capture_output=True,
-            env={**os.environ, **_VARIABLES},
+            env={name: os.environ[name] for name in os.environ if name not in _PLACES} | _VARIABLES,
             timeout=_TIMEOUT,
             check=False,
         )

@@ -199,14 +199,20 @@ def server_settings() -> Serve:
 
 def chosen_environment() -> str | None:
     """Returns the name of the environment that FAIRWAY_ENVIRONMENT or the project's `fairway.yaml`
-    chooses; None if neither does, or if the name is made of variables."""
+    chooses, whose file may be elsewhere; None if neither does, or for a name of variables."""
     from fairway_core.documents import read
     from fairway_core.environment.selection import VARIABLE, environment_file
 
     _, file = find_project()
-    if not os.environ.get(VARIABLE) and (file is None or _project(file).environment is None):
+    choice = os.environ.get(VARIABLE) or (file and _project(file).environment)
+    if not choice:
         return None
-    data = read(environment_file()).data
+    try:
+        data = read(environment_file()).data
+    except UserError as error:
+        if error.findings[0].id == "unknown-environment":
+            return choice
+        raise
     name = data.get("name") if isinstance(data, dict) else None
     return name if isinstance(name, str) and "$" not in name else None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -205,7 +206,7 @@ def _of_folder(folder: Path, environment: str | None) -> Iterator[Any]:
     if not stacks:
         message = f"{folder} holds no synthesized stack with clusters"
         raise UserError.of("no-targets", message, "synthesize it first: fairway synth")
-    names = [each.name.removesuffix(_CLUSTERS) for each in stacks if each.name.endswith(_CLUSTERS)]
+    names = [name for name in map(_environment_of, stacks) if name]
     if environment and names and environment not in names:
         message = f"{folder} holds the environment `{names[0]}`, and `{environment}` is chosen"
         hint = f"fairway synth\nor, for the other: fairway targets sync --from {folder}"
@@ -231,10 +232,16 @@ def _of_folder(folder: Path, environment: str | None) -> Iterator[Any]:
         yield from _in_outputs(json.loads(done.stdout))
 
 
+def _environment_of(stack: Path) -> str:
+    """Returns the name of the environment that has this stack; "" if it is a program's own."""
+    name = stack.name.removesuffix(_CLUSTERS)
+    is_one = name != stack.name and (stack.parent / f"{name}-network").is_dir()
+    return name if is_one else ""
+
+
 def _not_deployed(stack: Path) -> UserError:
-    terraform = f"{program()} -chdir={stack}"
-    if stack.name.endswith(_CLUSTERS):
-        name = stack.name.removesuffix(_CLUSTERS)
+    terraform = f"{program()} -chdir={shlex.quote(str(stack))}"
+    if name := _environment_of(stack):
         what = f"the environment `{name}`"
         hint = f"fairway deploy {name}\nif it was deployed elsewhere: {terraform} init"
     else:

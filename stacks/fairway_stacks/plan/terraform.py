@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -177,11 +178,17 @@ class Terraform:
             umask=0o077 if command == "plan" else -1,  # it holds secrets in clear text
         )
 
+    @property
+    def _by_hand(self) -> str:
+        return f"{program()} -chdir={shlex.quote(str(self.folder))}"
+
     def _init_failed(self, found: list[Mapping[str, Any]], said: str) -> UserError:
         for each in found:
             if _text(each, "summary") == _ELSEWHERE:
-                message = f"{self.stack}: its state is still where `state:` kept it before"
-                hint = f"move it: {program()} -chdir={self.folder} init -migrate-state"
+                message = f"{self.stack}: Terraform last used another place for this state"
+                hint = f"move it from there: {self._by_hand} init -migrate-state\n"
+                left = shlex.quote(str(self.folder / ".terraform"))
+                hint += f"if that is not this stack's: rm -r {left}"
                 return UserError.of("terraform-init", message, hint, exit_code=_FAILED)
             if _text(each, "summary").startswith(_NO_PROVIDER):
                 paragraph = _text(each, "detail").partition("\n\n")[0]
@@ -213,7 +220,7 @@ class Terraform:
         if not findings:
             last = said.strip().splitlines()[-1:] or ["it said nothing"]
             message = f"{self.stack}: terraform {command} failed: {last[0]}"
-            hint = f"see all that it says: {program()} -chdir={self.folder} {command}"
+            hint = f"see all that it says: {self._by_hand} {command}"
             findings = [Finding(f"terraform-{command}", message, hint)]
         return UserError(findings, exit_code=exit_code)
 

@@ -402,6 +402,8 @@ def test_kubernetes_exec_refuses_a_kubeconfig_that_git_tracks(
     assert with_file(link).run(["echo", "own"], deadline=1.0).out == b"own\n"
     add = [*git, "-c", "core.fsmonitor=", "--literal-pathspecs", "add", "project/[k]"]
     subprocess.run(add, check=True)
+    exec_._is_tracked.cache_clear()
+    monkeypatch.setenv("GIT_DIR", "/nowhere")
     assert is_refused(file)
     assert is_refused(link)
     assert is_refused(Path("/proc/self/cwd/[k]"))

@@ -1,11 +1,14 @@
 """A cluster's answers are checked before they touch this machine: a host may not be trusted."""
 
 import base64
+import importlib.util
 import inspect
 import json
 import os
+import py_compile
 import re
 import socket
+import sys
 import zlib
 from collections.abc import Callable
 from importlib import import_module
@@ -14,11 +17,23 @@ from typing import Any
 
 import pytest
 from endings import refused
+from programs import executable
+from receivers import Receiver as ReceiverOfHooks
 from targets import target_of
+from waiting import until
 
+from fairway_agent.control import Control
 from fairway_agent.main import MARK
-from fairway_agent.shared.reports import NodesReport, NodesRequest, RunsRequest
-from fairway_agent.spec import RunPlan, TaskSpec
+from fairway_agent.shared.reports import (
+    NodesReport,
+    NodesRequest,
+    RunRequest,
+    RunsRequest,
+    StatesReport,
+    StatesRequest,
+)
+from fairway_agent.spec import Receiver, RunPlan, TaskSpec
+from fairway_agent.state_files import RunState
 from fairway_core.findings import UserError
 from fairway_runner.engines.engine import engine_for
 from fairway_runner.engines.kubernetes.engine import KubernetesEngine
@@ -336,14 +351,30 @@ def test_connection_to_this_machine_by_name_uses_no_ssh_or_tunnel(tmp_path: Path
     # A project may bring such a folder.
     (bundle,) = (tmp_path / "shared" / "fairway").iterdir()
     assert not [*bundle.rglob("__pycache__")]
-    for file in (bundle / "json.py", bundle / "__main__.py"):
-        kept = file.read_bytes() if file.exists() else None
-        file.write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
-        host = RemoteHost(here, str(tmp_path / "shared"))
-        assert refused(lambda: host.call(called, asked, NodesReport)).id == "foreign-agent"  # noqa: B023
-        file.unlink() if kept is None else file.write_bytes(kept)
-    (bundle / "json").symlink_to(tmp_path)
-    assert refused(lambda: host.call(called, asked, NodesReport)).id == "foreign-agent"
+    host = RemoteHost(here, str(tmp_path / "shared"))
+
+    def refuses(file: Path) -> bool:
+        finding = refused(lambda: host.call(called, asked, NodesReport))
+        assert finding.hint.endswith(f": rm -r {bundle}")
+        return (finding.id, finding.message.split()[0]) == ("foreign-agent", str(file))
+
+    main = bundle / "__main__.py"
+    kept, evil = main.read_bytes(), f"open({str(tmp_path / 'ran')!r}, 'w')\n"
+    main.write_text(evil.ljust(len(kept), "#"))
+    assert refuses(main)
+    main.write_bytes(kept)
+    os.utime(main, (0, 0))
+    stray = bundle / "json.py"
+    makers: tuple[Callable[[], object], ...] = (
+        lambda: stray.write_text(evil),
+        lambda: os.mkfifo(stray),
+        lambda: stray.symlink_to("/dev/zero"),
+        lambda: stray.symlink_to(tmp_path),
+    )
+    for make in makers:
+        make()
+        assert refuses(stray)
+        stray.unlink()
     assert not (tmp_path / "ran").exists()
     finding = refused(lambda: RemoteHost(here, "/proc/fairway").call(called, asked, NodesReport))
     assert finding.id == "unwritable-folder"
@@ -351,6 +382,38 @@ def test_connection_to_this_machine_by_name_uses_no_ssh_or_tunnel(tmp_path: Path
         here.run(["sleep", "600"], deadline=1.0, timeout=0.3)
     finding = refused(lambda: here.interactive([], forward="6007:localhost:6006"))
     assert finding.hint == "connect to localhost:6006"
+
+
+def test_connection_to_this_machine_takes_no_bytecode_from_the_shared_folder(
+    tmp_path: Path, programs: Path, receiver: ReceiverOfHooks
+) -> None:
+    """Not even in the programs that a call starts, as the one that notifies of a run's end."""
+    (programs / "python3").symlink_to(sys.executable)
+    for name in ("squeue", "sacct"):
+        executable(programs / name, "exit 0")
+    host = RemoteHost(connection_to("localhost", "anybody"), str(tmp_path / "shared"))
+    host.call("fairway_agent.ssh.runs.nodes", NodesRequest("box"), NodesReport)
+    (bundle,) = (tmp_path / "shared" / "fairway").iterdir()
+    evil = tmp_path / "evil.py"
+    evil.write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
+    unchecked = py_compile.PycInvalidationMode.UNCHECKED_HASH
+    for source in bundle.rglob("*.py"):
+        compiled = importlib.util.cache_from_source(str(source))
+        py_compile.compile(str(evil), compiled, invalidation_mode=unchecked)
+    run = tmp_path / "shared/runs/job-aaaaaa"
+    run.mkdir(parents=True)
+    wanted = Receiver(webhook=receiver.url, on=("succeeded",), form="slack")
+    facts = {
+        "plan": RunPlan(run.name, "/code", notify=wanted),
+        "state": RunState("running"),
+        "control": Control(complete=True),
+    }
+    for name, record in facts.items():
+        (run / f"{name}.json").write_text(json.dumps(record.to_json()))
+    states = StatesRequest({run.name: RunRequest()})
+    host.call("fairway_agent.slurm.runs.states", states, StatesReport)
+    until(lambda: receiver.seen or (tmp_path / "ran").exists())
+    assert not (tmp_path / "ran").exists()
 
 
 def test_remote_host_refuses_a_shared_folder_of_this_machine_in_the_project(
@@ -364,3 +427,14 @@ def test_remote_host_refuses_a_shared_folder_of_this_machine_in_the_project(
         assert (finding.id, f"{tmp_path}/x" in finding.message) == ("shared-in-project", True)
         monkeypatch.setenv("HOME", str(tmp_path))  # with all that its owner has
         assert engine.remote_host.shared == shared
+    monkeypatch.setenv("HOME", str(tmp_path / "me"))
+    (tmp_path / "repo/.git").mkdir(parents=True)
+    (tmp_path / "repo/sub").mkdir()
+    monkeypatch.chdir(tmp_path / "repo/sub")
+    engine = SshEngine(target_of("ssh", {"host": "localhost", "shared": "/proc/self/cwd/../x"}))
+    assert refused(lambda: engine.remote_host).id == "shared-in-project"
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("HOME")
+    monkeypatch.setattr(os, "getuid", lambda: 2**30)  # of a container, without an account
+    engine = SshEngine(target_of("ssh", {"host": "localhost", "shared": "/nowhere"}))
+    assert engine.remote_host.shared == "/nowhere"

@@ -166,8 +166,11 @@ def test_unpacking_on_a_host_makes_files_of_its_own_user(line: str, tmp_path: Pa
         member.uid = member.gid = 12345
         files.addfile(member)
     words = ["bash", "-c", line, "bash", str(tmp_path / "shared"), "there"]
-    subprocess.run(words, input=buffer.getvalue(), check=True)
+    subprocess.run(words, input=buffer.getvalue(), check=True, umask=0o077)
     [found] = tmp_path.rglob("train.py")
+    if line == remote_host.SHIP:  # which others run too
+        modes = [each.stat().st_mode & 0o777 for each in (found, found.parent.parent)]
+        assert modes == [0o644, 0o755]
     assert (found.stat().st_uid, found.stat().st_gid) == (os.getuid(), os.getgid())
 
 

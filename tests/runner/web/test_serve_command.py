@@ -9,19 +9,21 @@ import stat
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 import pytest
-from endings import ends
+from endings import ends, refused
 from entra import AUDIENCE, TENANT, Entra
 from running import MakeRun, RunFairway
 from served import serve
 from serving import Handler, serving
 from starlette.testclient import TestClient
 
+from fairway_cli.commands import serve as serve_command
 from fairway_runner.runs.store import RunStore
 from fairway_simulator.certificate import serve_as_localhost
 from fairway_web.auth import ByToken, Refused, SigningKeys
@@ -187,6 +189,8 @@ def test_serve_command_opens_a_private_page_with_a_code_in_the_browser(
         page = Path(opened.get().removeprefix("file://"))
         pages.append((stat.S_IMODE(page.stat().st_mode), page.read_text()))
 
+    for name in serve_command._ELSEWHERE:
+        monkeypatch.delenv(name, raising=False)
     in_place(look)
     code, printed, _ = fairway(project, "serve", "--open")
     assert code == 0
@@ -197,6 +201,14 @@ def test_serve_command_opens_a_private_page_with_a_code_in_the_browser(
     assert token not in text
     left = {each.name for each in (project / ".fairway").iterdir()}
     assert left == {".gitignore", "runs"}
+    in_place(lambda _: None)
+    monkeypatch.setenv("WSL_DISTRO_NAME", "Ubuntu")  # which opens no file of ours
+    assert fairway(project, "serve", "--open")[0] == 0
+    assert opened.empty()
+    with closing(on_loopback(0).listener) as listener:
+        address = Address(listener, "http://127.0.0.1:1", ByToken(set(), "fairway"))
+        page = address.open_page(project / "none")
+        assert refused(page.__enter__).id == "unwritable-folder"
 
 
 def test_serve_restart_after_a_kill_loses_and_repeats_no_log_line(

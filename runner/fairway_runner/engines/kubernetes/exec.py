@@ -19,6 +19,7 @@ import threading
 import time
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -223,7 +224,7 @@ class Exec(Connection):
             message = f"the kubeconfig of `{self.target}` is open to others: {file}"
             hint = f"did you write it? then: chmod 600 {shlex.quote(str(file))}"
             raise UserError.of("open-kubeconfig", message, hint)
-        if _is_tracked(file):
+        if _is_tracked(Path(os.path.realpath(file))):
             message = f"the kubeconfig of `{self.target}` is tracked by git: {file}"
             hint = "is it yours? then move it out of the work tree, for example to ~/.kube"
             raise UserError.of("foreign-kubeconfig", message, hint)
@@ -257,13 +258,13 @@ class Exec(Connection):
         return kind.of(id_, message, hint, exit_code=4 if id_ == "missing-tool" else 5)
 
 
+@cache  # each call of kubectl asks
 def _is_tracked(file: Path) -> bool:
-    """Returns True if git tracks the file: a clone brought it, or would."""
+    """Returns True if git tracks the file, given by its real path: a clone brought it, or would."""
     from fairway_runner.submit.snapshot import ask_git
 
-    real = Path(os.path.realpath(file))
-    words = ("ls-files", "--error-unmatch", "--", real.name)
-    asked = ask_git(real.parent, "--literal-pathspecs", *words)
+    words = ("ls-files", "--error-unmatch", "--", file.name)
+    asked = ask_git(file.parent, "--literal-pathspecs", *words)
     return asked is not None and asked.returncode == 0
 
 

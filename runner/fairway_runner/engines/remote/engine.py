@@ -317,13 +317,19 @@ def _access(target: Target) -> SshAccess | SlurmAccess:
 
 
 def _require_outside(target: Target, shared: str) -> None:
-    """Raises UserError for a shared folder of this machine that is in the project: programs there
-    may have come with it. A home is a project's folder only for who has nothing else there."""
-    project, folder = map(os.path.realpath, (find_project()[0], from_home(shared)))
-    if project != os.path.realpath(Path.home()) and Path(folder).is_relative_to(project):
-        message = f"`shared` of `{target.name}` is in the project: {folder}"
-        hint = f"programs run there: name a folder outside of {project}"
-        raise UserError.of("shared-in-project", message, hint)
+    """Raises UserError for a shared folder of this machine that is in the project, or in its
+    repository: programs there may have come with it. A home is one of these only for who has
+    nothing else there."""
+    project, folder, home = (
+        Path(os.path.realpath(each))
+        for each in (find_project()[0], from_home(shared), from_home("~"))
+    )
+    repositories = (each for each in (project, *project.parents) if (each / ".git").exists())
+    for each in {project, *repositories} - {home}:
+        if folder.is_relative_to(each):
+            message = f"`shared` of `{target.name}` is in the project: {folder}"
+            hint = f"programs run there: name a folder outside of {each}"
+            raise UserError.of("shared-in-project", message, hint)
 
 
 # Seconds beyond a job's grace after which the scheduler ends a cancelled job.

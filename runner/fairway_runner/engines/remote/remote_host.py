@@ -7,6 +7,7 @@ on the host, however much it looks at.
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -40,42 +41,47 @@ _NO_PYTHON = 127
 _CALL = """case $1 in "~"/*) shared=$HOME/${1#??} ;; *) shared=$1 ;; esac
 bundle=$shared/fairway/$2
 [ -f "$bundle/__main__.py" ] || exit 66
-exec python3 -s -c "$3" "$bundle" "$4" call "$5" "$shared" """
+exec python3 -s -c "$3" "$bundle" "$4" "$5" call "$6" "$shared" """
 
 # `shared` may come from a project that was only cloned, and lead to files of it. So the programs
 # there run only if they are ours: without others, without links, and without bytecode that came
-# with them, in place of which their user's own is kept.
+# with them, in place of which their user's own is kept. Ours have no times, which names others.
 _RUN_OURS = """import sys
 sys.path[:] = filter(None, sys.path)
-import hashlib, os, runpy
-bundle, content, *words = sys.argv[1:]
-found = []
-try:
-    for folder, folders, files in os.walk(bundle):
-        folders[:] = [each for each in folders if each != "__pycache__"]
-        links = [each for each in folders if os.path.islink(os.path.join(folder, each))]
-        for each in [*files, *links]:
-            if each[0] != ".":
-                path = os.path.join(folder, each)
-                with open(path, "rb") as file:
-                    found.append((os.path.relpath(path, bundle), file.read()))
-except OSError:
-    sys.exit(68)
+import hashlib, os, runpy, stat
+bundle, content, size, *words = sys.argv[1:]
+found, odd, ours = [], "", True
+def stop(error):
+    raise error
+for folder, folders, files in os.walk(bundle, onerror=stop):
+    folders[:] = [each for each in folders if each != "__pycache__"]
+    for each in files + folders:
+        path = os.path.join(folder, each)
+        facts = os.lstat(path)
+        if each[0] != "." and not stat.S_ISDIR(facts.st_mode):
+            ours = ours and stat.S_ISREG(facts.st_mode)
+            odd = path if facts.st_mtime else odd
+            found.append((os.path.relpath(path, bundle), path, facts.st_size))
 digest = hashlib.sha256()
-for name, data in sorted(found):
+ours = ours and sum(each[2] for each in found) == int(size)
+for name, path, _ in sorted(found) if ours else ():
+    with open(path, "rb") as file:
+        data = file.read()
     named = ("%d %s" % (len(data), name)).encode("utf-8", "surrogateescape")
     digest.update(named + bytes(1) + data)
 if digest.hexdigest() != content:
+    sys.stderr.write(odd)
     sys.exit(68)
 sys.pycache_prefix = os.path.join("/", os.path.expanduser("~/.cache/fairway/agent"))
 sys.argv[1:] = words
 runpy.run_path(bundle, run_name="__main__")
 """
 
-# The files appear atomically, and a second writer leaves them unchanged. Tar does not restore their
-# owners, even as root: see `connection.UNPACK`.
+# The files appear atomically, all may read them, and a second writer leaves them unchanged. Tar
+# does not restore their owners, even as root: see `connection.UNPACK`.
 SHIP = """case $1 in "~"/*) set -- "$HOME/${1#??}" "$2" ;; esac
 set -e
+umask go+rx
 mkdir -p "$1/fairway"
 draft=$(mktemp -d "$1/fairway/.XXXXXX")
 chmod 755 "$draft"
@@ -102,7 +108,7 @@ class RemoteHost:
     ) -> R:
         """Calls a function there, `MODULE.VERB`, possibly twice; returns its answer. Raises
         UserError if the host refuses, gives no answer, or one of another type."""
-        ours = [archives.agent_digest(), _RUN_OURS, archives.agent_content()]
+        ours = [archives.agent_digest(), _RUN_OURS, *map(str, archives.agent_content())]
         words = ["sh", "-c", _CALL, "sh", self.shared, *ours, called]
         data = json.dumps(request.to_json()).encode() + b"\n" + payload
         ended = self.connection.run(words, input=data, deadline=self.deadline, timeout=timeout)
@@ -143,8 +149,10 @@ class RemoteHost:
             raise kind.of(fault["id"], fault["message"], fault["hint"], exit_code=code)
         if ended.code == _NOT_OURS:
             there = f"{self.shared}/fairway/{archives.agent_digest()}"
-            message = f"{there} on {host} is not what Fairway puts there, and was not run"
-            hint = "is it damaged, or did it come with a project? once removed, it is written anew"
+            odd = last_line(ended.err) or there
+            message = f"{odd} on {host} is not what Fairway puts there, and nothing there was run"
+            quoted = shlex.quote(there).replace("'~/", "~/'", 1)
+            hint = f"did it come with a project? if not, on {host}: rm -r {quoted}"
             raise UserError.of("foreign-agent", message, hint, exit_code=5)
         if ended.code in (_NO_PYTHON, OLD_PYTHON):
             oldest = ".".join(map(str, OLDEST))
