@@ -164,7 +164,7 @@ def test_cancel_ends_an_incompletely_submitted_run(
     assert (run.state, ends) == ("cancelled", [False, True])
 
 
-@pytest.mark.parametrize(("kind", "seconds"), [("ssh", 67.0), ("slurm", 94.0)])
+@pytest.mark.parametrize(("kind", "seconds"), [("ssh", 67.0), ("slurm", 87.0)])
 def test_cancel_waits_for_the_end_of_a_run_a_minute_longer_than_its_grace(
     make_run: MakeRun, monkeypatch: pytest.MonkeyPatch, kind: str, seconds: float
 ) -> None:
