@@ -168,9 +168,10 @@ class _Reconciliation(Reconciliation):
     def look(self, part: Part, index: int, status: TaskState) -> JobView | None:
         """Looks at its Job and pods, or at the controller if that is yet to create the Job."""
         cancelled = self.is_cancelled(part, index)
-        name = job_name(self.folder.name, self.control.submission, part.number)
-        if name in self.objects.jobs:  # perhaps its creator could not record it
-            part = replace(part, job=name)
+        if not part.job:
+            name = job_name(self.folder.name, self.control.submission, part.number)
+            if name in self.objects.jobs:  # its creator could not record it
+                part = replace(part, job=name)
         if not part.job:
             is_off = cancelled or self.unmet
             return JobView("cancelled", exit_code=CANCELLED) if is_off else self._to_come(part)

@@ -145,7 +145,10 @@ def submit(shared: Path, request: SubmitRequest, _: object) -> SubmitReport:
         if known.submission == number and not known.complete:
             runs.require_uncancelled(folder, known)
             listed = jobs_named([folder.name])
-            has_begun = known.jobs or _has_begun(folder, number, listed)
+            where = request.partition
+            has_begun = any(
+                each.job or _found(folder, each, number, where, listed) for each in known.parts
+            )
             try:
                 _submit_parts(folder, number, request, listed)
             except Fault as fault:
@@ -212,13 +215,6 @@ def _withdraw(folder: Path, number: int, why: Fault) -> None:
         what = "Slurm refuses a part of the run, and another that was cancelled has not ended"
         await_end(folder.name, jobs, what, f"fairway cancel {folder.name}")
     runs.forget(folder, number, why)
-
-
-def _has_begun(folder: Path, number: int, listed: Iterable[Element]) -> bool:
-    """Returns True if Slurm has, or has had, a job of this submission that nobody has recorded."""
-    mine = re.compile(rf"fairway {re.escape(folder.name)} \S+ \d+ {number}")
-    is_listed = any(mine.fullmatch(each.comment) for each in listed)
-    return is_listed or any((folder / "jobs").glob(f"*-{number}"))
 
 
 def _found(folder: Path, part: Part, number: int, partition: str, listed: Iterable[Element]) -> str:

@@ -259,6 +259,7 @@ def test_slurm_submit_that_fails_later_keeps_what_an_earlier_try_has_begun(
         (folder / "jobs").mkdir()
         (folder / "jobs" / "tasks-0-0").write_text("7\n")
     slurm.comment = "fairway job-a tasks 0 0" if left == "listed" else ""
+    slurm.states = ["RUNNING"]
     monkeypatch.setattr(submit, "partition_resources", no_partition)
     with pytest.raises(Fault, match="Slurm has no partition") as caught:
         submit.submit(shared, REQUEST, io.BytesIO())
