@@ -10,13 +10,14 @@ import copy
 import copyreg
 import re
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from fairway_agent.quick import dataclass
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
+T = TypeVar("T")
 _NOT_SHOWN = "(not shown)"
 _QUOTED = re.compile("`([^`]+)`")
 # Longer lines are cut to this many characters around the location.
@@ -118,6 +119,19 @@ class UserError(Exception):
     def of(cls, id: str, message: str, hint: str = "", *, exit_code: int = 2) -> UserError:  # noqa: A002
         """Returns an error with one finding without a location."""
         return cls([Finding(id=id, message=message, hint=hint)], exit_code=exit_code)
+
+
+def each_of(things: Iterable[T], act: Callable[[T], object]) -> None:
+    """Acts on all of them, even if that fails for one. Raises UserError that says for which."""
+    errors: list[UserError] = []
+    for each in things:
+        try:
+            act(each)
+        except UserError as error:
+            errors.append(error)
+    if errors:
+        findings = [finding for error in errors for finding in error.findings]
+        raise UserError(findings, exit_code=errors[0].exit_code)
 
 
 def finding_facts(finding: Finding) -> dict[str, str | int | None]:

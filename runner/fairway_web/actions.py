@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from fairway_core.checks import check_environment
 from fairway_core.cost.cache import prices_at_hand
@@ -15,7 +15,7 @@ from fairway_core.cost.environment import parts_of
 from fairway_core.diagram import draw
 from fairway_core.environment import load_environment, read_environment
 from fairway_core.environment.selection import known_environments
-from fairway_core.findings import Finding, UserError, finding_facts
+from fairway_core.findings import Finding, UserError, each_of, finding_facts
 from fairway_core.suggestions import did_you_mean
 from fairway_runner.environment_costs import cost_facts
 from fairway_runner.output_file import svg
@@ -87,9 +87,6 @@ def metrics(runs: Runs) -> str:
     return "\n".join(lines) + "\n"
 
 
-T = TypeVar("T")
-
-
 def may_steer(run: Run) -> bool:
     """Returns True for the caller's own run, and for every run if their role suffices."""
     if is_allowed("steer-all"):
@@ -114,19 +111,6 @@ def retry_run(run: Run) -> dict[int, int]:
             raise refused("steer-all")
         require_targets(targets_of(run))  # the submitter may no longer be an Operator
         return retry(run)
-
-
-def each_of(things: Iterable[T], act: Callable[[T], object]) -> None:
-    """Acts on all of them, even if that fails for one. Raises UserError that says for which."""
-    errors: list[UserError] = []
-    for each in things:
-        try:
-            act(each)
-        except UserError as error:
-            errors.append(error)
-    if errors:
-        findings = [finding for error in errors for finding in error.findings]
-        raise UserError(findings, exit_code=errors[0].exit_code)
 
 
 def require_targets(targets: Sequence[Target]) -> None:

@@ -13,7 +13,7 @@ from starlette.datastructures import QueryParams
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from fairway_core.environment.selection import known_environments
-from fairway_core.findings import UserError, excerpt
+from fairway_core.findings import UserError, each_of, excerpt
 from fairway_runner.runs.accounting import BY
 from fairway_runner.runs.log_lines import names_ranks
 from fairway_runner.runs.records import has_steps
@@ -23,7 +23,7 @@ from fairway_runner.runs.report.page import html_templates, sections
 from fairway_runner.runs.view import action_facts
 from fairway_runner.targets.lookup import find_target
 from fairway_web import actions, logs, runs
-from fairway_web.actions import cancel_run, each_of, may_steer, retry_run
+from fairway_web.actions import cancel_run, may_steer, retry_run
 from fairway_web.roles import is_allowed, request_context, route
 from fairway_web.runs import RunQuery
 from fairway_web.threads import acting, checking, reading, site_of

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Annotated, Any
+from unittest.mock import Mock
 
 import pytest
 import typer
@@ -14,9 +15,10 @@ from typer.testing import CliRunner
 
 from fairway_cli.commands.arguments import complete_settings
 from fairway_cli.main import Commands, app, take_plainly
+from fairway_core.findings import UserError
 from fairway_runner.engines import outage
 from fairway_runner.engines.batch.engine import BatchEngine
-from fairway_runner.runs.store import RunStore
+from fairway_runner.runs.store import Run, RunStore
 
 # These only act; print a script, a log, a page or a drawing; or prompt on a terminal.
 TELL_NO_FACTS = {
@@ -126,6 +128,12 @@ def test_json_option_of_cancel_and_retry_prints_run_and_state(
     make_run("job-a", [{"state": "failed"}], "failed")
     code, out, _ = here("cancel", "job-a", "--json")
     assert (code, json.loads(out)) == (0, [{"run_id": "job-a", "state": "failed"}])
+    make_run("job-b", [{"state": "failed"}], "failed")
+    stuck = UserError.of("not-ended", "job-a was told to end", exit_code=5)
+    monkeypatch.setattr(Run, "cancel", Mock(side_effect=[stuck, None]))
+    code, out, err = here("cancel", "job-a", "job-b", "--json")
+    assert (code, json.loads(out)) == (5, [{"run_id": "job-b", "state": "failed"}])
+    assert "job-a was told to end" in err
     monkeypatch.setattr("fairway_runner.submit.rerun.retry", lambda _run, **_options: [0])
     code, out, _ = here("retry", "job-a", "--json")
     assert (code, json.loads(out)) == (0, {"run_id": "job-a", "tasks": 1})

@@ -19,9 +19,11 @@ from programs import executable
 from running import MakeRun, RunFairway
 from targets import target_of
 
+from fairway_agent import control
 from fairway_agent.kubernetes.api import Api
 from fairway_agent.main import MARK
 from fairway_agent.spec import RunPlan
+from fairway_agent.state_files import RunState
 from fairway_boot.files import Fault
 from fairway_boot.slurm import commands
 from fairway_core.findings import UserError
@@ -30,6 +32,7 @@ from fairway_runner.engines import engine, outage
 from fairway_runner.engines.azure_calls import Calls
 from fairway_runner.engines.batch.engine import BatchEngine
 from fairway_runner.engines.kubernetes.exec import Exec
+from fairway_runner.engines.local import LocalEngine
 from fairway_runner.engines.outage import Absence, TargetUnavailable, clock
 from fairway_runner.engines.remote import engine as remote_engine
 from fairway_runner.engines.remote.connection import Ended
@@ -164,18 +167,22 @@ def test_cancel_ends_an_incompletely_submitted_run(
     assert (run.state, ends) == ("cancelled", [False, True])
 
 
-@pytest.mark.parametrize(("kind", "seconds"), [("ssh", 67.0), ("slurm", 94.0)])
+@pytest.mark.parametrize(("kind", "seconds"), [("local", 67.0), ("ssh", 67.0), ("slurm", 87.0)])
 def test_cancel_waits_for_the_end_of_a_run_a_minute_longer_than_its_grace(
     make_run: MakeRun, monkeypatch: pytest.MonkeyPatch, kind: str, seconds: float
 ) -> None:
-    """While its shared folder is full, nothing can write that it has ended."""
+    """While its folder is full, nothing can write that it has ended."""
     run = make_run("job-a", state="running", engine=kind, target="lab")
     (run.folder / "plan.json").write_text(RunPlan(run.id, "/code", grace=7.0).text())
     (run.folder / "engine.json").write_text('{"submission": 0, "complete": true}')
     time = Clock.of(monkeypatch, outage, engine, remote_engine)
+    made: Any = {**ENGINES, "local": LocalEngine}[kind](target_of("ssh", name="lab"))
     for name in ("refresh", "request_end", "mirror"):
-        monkeypatch.setattr(ENGINES[kind], name, Mock())
-    found = refused(lambda: ENGINES[kind](target_of(kind, name="lab")).cancel(run))
+        monkeypatch.setattr(type(made), name, Mock(), raising=False)
+    monkeypatch.setattr(control, "signal_supervisor", lambda *_: RunState("running"))
+    lock = run.take_lock()  # stands for a supervisor
+    found = refused(lambda: made.cancel(run))
+    os.close(lock)
     assert (found.id, "still `running`" in found.message) == ("not-ended", True)
     assert time.slept == pytest.approx(seconds, abs=3.0)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import time
 from contextlib import suppress
+from dataclasses import replace
 from typing import IO, TYPE_CHECKING
 
 from fairway_agent import control, job_facts
@@ -87,9 +88,8 @@ def _cancel_run(folder: Path, request: CancelRequest) -> None:
     """Cancels the run's submission, even one that another process is still making."""
     api, spared = Api(), ""
     with files.hold_lock(folder / control.SUBMIT_LOCK):
-        with suppress(Damaged):
+        with suppress(Damaged, OSError):  # damaged or full
             control.cancel(folder, request.submission)
-        with suppress(Damaged):
             known = control.read(folder)
             # If the end is to be notified, the controller stays until it has done so.
             if known.complete and job_facts.read_plan(folder).notify is not None:
@@ -168,6 +168,10 @@ class _Reconciliation(Reconciliation):
     def look(self, part: Part, index: int, status: TaskState) -> JobView | None:
         """Looks at its Job and pods, or at the controller if that is yet to create the Job."""
         cancelled = self.is_cancelled(part, index)
+        if not part.job:
+            name = job_name(self.folder.name, self.control.submission, part.number)
+            if name in self.objects.jobs:  # its creator could not record it
+                part = replace(part, job=name)
         if not part.job:
             is_off = cancelled or self.unmet
             return JobView("cancelled", exit_code=CANCELLED) if is_off else self._to_come(part)

@@ -143,7 +143,7 @@ _REFUSED = {
 
 def submit(shared: Path, request: SubmitRequest, _: object) -> SubmitReport:
     """Makes the run's submission of that number, unless that is done. Raises Fault if the API
-    server refuses it: then nothing of it is left there."""
+    server refuses it: then nothing of it is left there, unless Jobs of an earlier try are."""
     folder, number = shared / "runs" / request.run, request.submission
     api = Api()
     with files.hold_lock(folder / control.SUBMIT_LOCK):
@@ -157,11 +157,13 @@ def submit(shared: Path, request: SubmitRequest, _: object) -> SubmitReport:
             _write_objects(folder, known, request)
             remains = api.list("jobs", selector(folder.name))
             if not all(owns(folder, each) for each in remains):
-                runs.forget(folder, number)
-                raise Taken(folder)
+                taken = Taken(folder)
+                runs.forget(folder, number, taken)
+                raise taken
             _delete(api, remains, known)  # leftovers of a run whose folder was removed by hand
             control.change(folder, number, parts=parts, complete=False)
         if known.submission == number and not known.complete:
+            runs.require_uncancelled(folder, known)
             _submit_parts(api, folder, known)
             control.change(folder, number, complete=True)
     return SubmitReport(tuple(control.read(folder).jobs))
@@ -196,11 +198,15 @@ def _submit_parts(api: Api, folder: Path, wanted: Control) -> None:
     plan = job_facts.read_shared_plan(folder, retry=wanted.submission > 0)
     # The controller creates parts that wait for other runs; and all parts if their order matters.
     waits = plan.after or (plan.max_parallel is not None and len(wanted.parts) > 1)
+    has_begun = any(
+        _is_of(job, wanted) and "deletionTimestamp" not in job["metadata"]
+        for job in jobs_of(api, folder)
+    )
+    # A retry that starts nothing ends by itself, with a reason; what has begun was allowed to.
+    folders = [] if wanted.submission or has_begun else [Path(each) for each in plan.after]
+    reconcile_all(api, folders)
     try:
-        if not wanted.submission:  # a retry that starts nothing ends by itself, with a reason
-            folders = [Path(each) for each in plan.after]
-            reconcile_all(api, folders)
-            predecessors.require(folders, plan.conditions)
+        predecessors.require(folders, plan.conditions)
         _require_quota(api, folder, wanted)
         for part in () if waits else wanted.parts:
             if part.stage == "tasks":
@@ -210,8 +216,10 @@ def _submit_parts(api: Api, folder: Path, wanted: Control) -> None:
         is_refused = isinstance(fault, Refused)
         if not is_refused and fault.record["exit_code"] != 2:
             raise
+        if has_begun:
+            raise runs.stuck(folder, fault) from None
         _delete(api, jobs_of(api, folder), wanted)
-        runs.forget(folder, wanted.submission)
+        runs.forget(folder, wanted.submission, fault)
         if not is_refused:
             raise
         text = " ".join(str(fault).split())
@@ -258,5 +266,9 @@ def _require_quota(api: Api, folder: Path, wanted: Control) -> None:
 def _delete(api: Api, jobs: Sequence[Object], wanted: Control) -> None:
     """Deletes the Jobs that have the names of this submission."""
     for job in jobs:
-        if job["metadata"]["labels"].get(SUBMISSION) == str(wanted.submission):
+        if _is_of(job, wanted):
             api.delete("jobs", job["metadata"]["name"])
+
+
+def _is_of(job: Object, wanted: Control) -> bool:
+    return bool(job["metadata"]["labels"].get(SUBMISSION) == str(wanted.submission))

@@ -10,6 +10,7 @@ import os
 import shutil
 import tempfile
 import time
+from collections import Counter
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import PurePosixPath
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
+    from fairway_agent.control import Control
     from fairway_agent.spec import TaskSpec
 
     Shape = tuple[int, int, int | None, int | None]
@@ -183,11 +185,35 @@ def facts_of(path: Path) -> dict[str, Any]:
 _INDEX = "tasks.offsets"
 
 
-def forget(folder: Path, submission: int) -> None:
-    """Forgets a submission that the scheduler does not have; removes a run that has no other."""
+def forget(folder: Path, submission: int, why: object) -> None:
+    """Forgets a submission that the scheduler does not have; removes a run that has no other, and
+    ends a retry, which others would see queued for ever."""
     control.change(folder, submission, parts=(), complete=False)
     if submission == 0:
         remove(folder)
+        return
+    known = state_files.read_run(folder) or RunState()
+    counts = Counter(known.tasks)
+    counts["cancelled"] += counts.pop("queued", 0)
+    reason = f"the retry was refused: {why}"
+    new = replace(known, state="failed", reason=reason, ended=time.time(), tasks=counts)
+    state_files.write(folder, new)
+
+
+def require_uncancelled(folder: Path, known: Control) -> None:
+    """Raises Fault for a submission that somebody has cancelled, which may have ended since."""
+    if known.is_cancelled:
+        text = f"{folder.name} was cancelled before it was submitted completely"
+        raise Fault("cancelled-run", text, f"run it again: fairway retry {folder.name}", 2)
+
+
+def stuck(folder: Path, fault: Fault) -> Fault:
+    """Returns the fault of a submission that cannot be completed, and of which a job may have run:
+    its results stay."""
+    text = f"a part of {folder.name} was submitted earlier, and the rest cannot be: {fault}"
+    hint = f"{fault.record['hint'] or 'once that is fixed, repeat this'}\n"
+    hint += f"or end the run: fairway cancel {folder.name}"
+    return Fault("cut-off-submission", text, hint, 2)
 
 
 def shape_of(spec: TaskSpec) -> Shape:

@@ -54,9 +54,9 @@ def _cancel_run(folder: Path, request: CancelRequest) -> None:
     """Cancels the run's submission, even one that another process is still making."""
     with files.hold_lock(folder / control.SUBMIT_LOCK):
         jobs: list[str] = []
-        with suppress(Damaged):  # Slurm still lists the unfinished jobs
-            control.cancel(folder, request.submission)
+        with suppress(Damaged, OSError):  # full or damaged; Slurm still lists the unfinished jobs
             jobs = control.read(folder).jobs
+            control.cancel(folder, request.submission)
         mark, listed = f"fairway {folder.name} ", jobs_named([folder.name])
         found = [each for each in listed if each.comment.startswith(mark)]
     for job in dict.fromkeys([*jobs, *(each.job for each in found)]):
@@ -173,14 +173,17 @@ class _Reconciliation(Reconciliation):
         self.others: dict[str, dict[int, Element]] = {}  # of jobs that no longer have its name
 
     def look(self, part: Part, index: int, status: TaskState) -> JobView | None:
-        """Looks the element up in squeue, or in sacct; a task without a job was not to begin."""
+        """Looks the element up in squeue, or in sacct. A task without a job was not to begin,
+        unless Slurm lists one that its submitter could not record."""
         job, element = part.element(index)
+        comment = part.comment(self.folder.name, self.control.submission)
         if not job:
-            return JobView("cancelled", exit_code=CANCELLED)
+            mine = (each.job for each in self.jobs.values() if each.comment == comment)
+            if not (job := next(mine, "")):
+                return JobView("cancelled", exit_code=CANCELLED)
         found = self.jobs.get((job, element))
         if found is None and not status.is_final:
             if job not in self.others:
-                comment = part.comment(self.folder.name, self.control.submission)
                 self.others[job] = {each.index: each for each in renamed(job, comment)}
             found = self.others[job].get(element)
         if found is None and not status.is_final and not self.is_cancelled(part, index):

@@ -28,7 +28,7 @@ from fairway_boot.files import Fault
 from fairway_boot.slurm import commands
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from fairway_agent.control import Part
     from fairway_agent.slurm.jobs import Element
@@ -134,7 +134,8 @@ _REFUSED = {
 
 def submit(shared: Path, request: SubmitRequest, _: object) -> SubmitReport:
     """Makes the run's submission of that number, unless that is done. Raises Fault if Slurm refuses
-    it, or it can never start: then nothing of it is left there."""
+    it, or it can never start: then nothing of it is left there, unless jobs of an earlier try
+    are."""
     folder, number = shared / "runs" / request.run, request.submission
     with files.hold_lock(folder / control.SUBMIT_LOCK):
         known = control.read(folder)
@@ -143,11 +144,20 @@ def submit(shared: Path, request: SubmitRequest, _: object) -> SubmitReport:
             control.change(folder, number, parts=tuple(parts), complete=False)
             known = control.read(folder)
         if known.submission == number and not known.complete:
+            runs.require_uncancelled(folder, known)
+            listed = jobs_named([folder.name])
+            where = request.partition
+            has_begun = any(
+                each.job or _found(folder, each, number, where, listed) for each in known.parts
+            )
             try:
-                _submit_parts(folder, number, request)
+                _submit_parts(folder, number, request, listed)
             except Fault as fault:
-                if fault.record["exit_code"] == 2:
-                    _withdraw(folder, number)
+                if fault.record["exit_code"] != 2:
+                    raise
+                if has_begun:
+                    raise runs.stuck(folder, fault) from None
+                _withdraw(folder, number, fault)
                 raise
             control.change(folder, number, complete=True)
     if job_facts.read_plan(folder).notify is not None:
@@ -158,7 +168,9 @@ def submit(shared: Path, request: SubmitRequest, _: object) -> SubmitReport:
     return SubmitReport(tuple(control.read(folder).jobs))
 
 
-def _submit_parts(folder: Path, number: int, request: SubmitRequest) -> None:
+def _submit_parts(
+    folder: Path, number: int, request: SubmitRequest, listed: Sequence[Element]
+) -> None:
     """Submits the parts that Slurm does not have, and records each; an unrecorded one is found
     again."""
     plan = job_facts.read_shared_plan(folder, retry=number > 0)
@@ -170,7 +182,6 @@ def _submit_parts(folder: Path, number: int, request: SubmitRequest) -> None:
             raise
         return  # a retry that starts nothing has ended with a reason
     try:
-        listed = jobs_named([folder.name])
         for part in control.read(folder).parts:
             if part.job:
                 continue
@@ -197,14 +208,14 @@ def _submit_parts(folder: Path, number: int, request: SubmitRequest) -> None:
         raise Fault("refused-job", f"Slurm refuses the job: {last}", hint, 2) from None
 
 
-def _withdraw(folder: Path, number: int) -> None:
+def _withdraw(folder: Path, number: int, why: Fault) -> None:
     """Forgets a refused submission, whose accepted jobs must have ended: the run may be submitted
     elsewhere next."""
     if jobs := control.read(folder).jobs:
         commands.run(["scancel", *jobs])
         what = "Slurm refuses a part of the run, and another that was cancelled has not ended"
-        await_end(folder.name, jobs, what, f"fairway submit --resume {folder.name}")
-    runs.forget(folder, number)
+        await_end(folder.name, jobs, what, f"fairway cancel {folder.name}")
+    runs.forget(folder, number, why)
 
 
 def _found(folder: Path, part: Part, number: int, partition: str, listed: Iterable[Element]) -> str:

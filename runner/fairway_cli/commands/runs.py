@@ -6,14 +6,17 @@ import json
 import math
 import sys
 import time
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from typer import Argument, Exit, Option
 
 from fairway_cli.commands import arguments
-from fairway_core.findings import UserError, counted, printable
+from fairway_core.findings import UserError, counted, each_of, printable
 from fairway_runner.quantities import format_names, size, span
+
+if TYPE_CHECKING:
+    from fairway_runner.runs.store import Run
 
 
 def show(
@@ -105,15 +108,20 @@ def cancel(
     from fairway_runner.runs.view import cancel_facts
 
     store, facts = arguments.run_store(), []
-    for run in [store.find(name, going=True) for name in runs]:
+
+    def end(run: Run) -> None:
         run.cancel(task)
         fact = cancel_facts(run, task)
         facts.append(fact)
         if not json_:
             ended = fact["state"] if task is None else f"task {task} {fact['task_state']}"
             print(f"{run.id} {ended}", flush=True)
-    if json_:
-        print(json.dumps(facts, indent=1))
+
+    try:
+        each_of([store.find(name, going=True) for name in runs], end)
+    finally:
+        if json_:
+            print(json.dumps(facts, indent=1))
 
 
 def tag(

@@ -54,13 +54,14 @@ def create(
     store = arguments.run_store()
     run_id = None if name is None else store.new_id(name)
     prepared = prepare(load_job(job, set_ or []), engine.target, store, run_id=run_id)
-    name = name or prepared.record.id
+    run = prepared.record.id
+    name = name or run
     schedules.create(prepared, recurrence, name)
     if json_:
-        print(json.dumps({"schedule": name, **recurrence.wire()}))
+        print(json.dumps({"schedule": name, "run": run, **recurrence.wire()}))
         return
     print(f"{name} runs on {target}, and does not need this machine")
-    print(f"  its runs: fairway list --target {target}")
+    print(f"  its runs: {run}-1, …: fairway list --target {target}")
     print(f"  end it:   fairway schedule delete {name} --target {target}")
 
 
@@ -79,21 +80,25 @@ def list_(target: arguments.TargetOption, json_: arguments.JsonOption = False) -
     from fairway_cli.ui.columns import columns
     from fairway_runner.engines.outage import clock
 
-    rows = []
+    rows, names = [], [each.name for each in found]
     for each in found:
         then = each.next_run and clock(datetime.fromisoformat(each.next_run).timestamp())
-        rows.append((each.name, each.state, _every(each.interval), then, each.last_run))
+        name = each.name if names.count(each.name) == 1 else each.run
+        rows.append((name, each.state, _every(each.interval), then, each.last_run))
     print(columns(("SCHEDULE", "STATE", "EVERY", "NEXT", "LAST RUN"), rows))
 
 
 def _every(interval: str) -> str:
-    """Formats Batch's interval as `--every` takes it.
+    """Formats Batch's interval as `--every` takes it; another program's may stay as it is.
 
-    >>> _every("PT10080M"), _every("PT1H30M"), _every("P1D")
-    ('7d', '90m', '1d')
+    >>> _every("PT10080M"), _every("PT1H30M"), _every("P1D"), _every("P1W"), _every("")
+    ('7d', '90m', '1d', 'P1W', '')
     """
-    parts = re.findall(r"(\d+)([DHMS])", interval)
-    seconds = sum(int(count) * UNITS[unit.lower()] for count, unit in parts)
+    parts = re.fullmatch(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)S)?)?", interval)
+    if not parts:
+        return interval
+    counts = zip("dhms", parts.groups(), strict=True)
+    seconds = sum(UNITS[unit] * int(count or 0) for unit, count in counts)
     unit = next(unit for unit in "dhms" if seconds % UNITS[unit] == 0)
     return f"{seconds // UNITS[unit]:g}{unit}"
 
@@ -105,12 +110,14 @@ def _add(action: str, done: str, help_: str) -> None:
         json_: arguments.JsonOption = False,
     ) -> None:
         schedules = arguments.engine_of(target).schedules()
+        facts = []
         for name in names:
-            schedules.act(action, name)
-            if not json_:
-                print(f"{name} {done}", flush=True)
+            for run in schedules.act(action, name):
+                facts.append({"schedule": name, "run": run, "action": action})
+                if not json_:
+                    print(f"{name}: {run} {done}", flush=True)
         if json_:
-            print(json.dumps([{"schedule": name, "action": action} for name in names], indent=1))
+            print(json.dumps(facts, indent=1))
 
     schedule.command(action, help=help_)(act)
 

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
     Runs = Sequence[RunFolder]
 
+_END_SLACK = 60.0  # seconds beyond a job's grace until its end is recorded
+
 Secrets = Mapping[str, str]
 Progress = Callable[[int, int], None]
 
@@ -121,14 +123,32 @@ class Engine(outage.Patient):
 
     def wait(self, run: RunFolder, longest: float = math.inf) -> None:
         """Waits until the run has ended, or is lost, for `longest` seconds."""
-        from fairway_runner.runs.records import known_state
-
         absence, end = outage.Absence(run, self.deadline), time.monotonic() + longest
         for pause in outage.polling_pauses(self.pause):
             absence.look(lambda: self.go_on(run))
-            if known_state(run.folder).is_final or time.monotonic() >= end:
+            if self.has_ended(run) or time.monotonic() >= end:
                 return
             time.sleep(pause)
+
+    def has_ended(self, run: RunFolder) -> bool:
+        """Returns True if a run has ended, as far as it is known here."""
+        from fairway_runner.runs.records import known_state
+
+        return known_state(run.folder).is_final
+
+    def await_end(self, run: RunFolder, grace: float | None = None) -> None:
+        """Waits for the end of a run that was told to end, with the grace that is left, by default
+        all of it. Raises UserError if that takes 60 s longer, as with a full disk, where nobody can
+        write its state."""
+        from fairway_runner.runs.records import known_state, read_plan
+
+        self.wait(run, (read_plan(run.folder).grace if grace is None else grace) + _END_SLACK)
+        if not self.has_ended(run):
+            state = known_state(run.folder).state
+            message = f"{run.id} was told to end, but its state is still `{state}`"
+            hint = f"see its state: fairway show {run.id}\n"
+            hint += f"if it stays so: fairway doctor {self.target.name}"
+            raise UserError.of("not-ended", message, hint, exit_code=5)
 
     def collect(
         self, run: RunFolder, tasks: Sequence[int], arrived: Progress = no_progress

@@ -158,7 +158,12 @@ class LocalEngine(Engine):
         if run.status.state == "lost":
             _end_all(run)
         elif control.signal_supervisor(run.folder, signal.SIGUSR1).goes_on:
-            run.await_lock()
+            self.await_end(run)
+
+    def has_ended(self, run: RunFolder) -> bool:
+        from fairway_agent import control
+
+        return not control.is_supervised(run.folder)
 
     def cancel_task(self, run: RunFolder, task: int) -> None:
         from fairway_agent import control

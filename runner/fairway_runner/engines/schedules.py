@@ -102,9 +102,11 @@ def _refused(line: str, why: str) -> UserError:
 
 @dataclass(frozen=True)
 class Schedule:
-    """A schedule: name, `active`, `disabled` or `completed`, its next run, its last run's id."""
+    """A schedule: its name, with which the ids of its runs begin (`run`), `active`, `disabled` or
+    `completed`, its next run, its last run's id."""
 
     name: str
+    run: str
     state: str
     interval: str
     next_run: str
@@ -122,5 +124,7 @@ class Schedules(Protocol):
     def all(self) -> Sequence[Schedule]:
         """Lists the target's schedules, sorted by name."""
 
-    def act(self, action: str, name: str) -> None:
-        """Carries out `disable`, `enable` or `delete`, or raises UserError for an unknown one."""
+    def act(self, action: str, name: str) -> Sequence[str]:
+        """Carries out `disable`, `enable` or `delete` on all schedules of that name, or the one
+        whose runs' ids begin so; returns with what those of each begin. Raises UserError for an
+        unknown one."""

@@ -4,14 +4,17 @@ import io
 import json
 import shutil
 from dataclasses import replace
+from errno import ENOSPC
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from api_server import Cluster, Server
 
 from fairway_agent import control, notify, state_files
 from fairway_agent.kubernetes import runs, submit
+from fairway_agent.kubernetes.api import FORBIDDEN, Refused
 from fairway_agent.records import Damaged
 from fairway_agent.shared.reports import CancelRequest, RunsRequest
 from fairway_agent.state_files import RunState
@@ -75,6 +78,62 @@ def test_kubernetes_submit_refused_leaves_no_job_and_no_folder(cluster: Cluster)
     assert "kubectl describe quota" in raised.value.record["hint"]
     assert cluster.server.of("jobs") == {}
     assert not folder.exists()
+
+
+def test_kubernetes_submit_repeated_keeps_what_an_earlier_try_has_begun(cluster: Cluster) -> None:
+    """Its predecessor may be gone by then, and a part may be refused."""
+    folder = cluster.bring("job-a", [1, 2], after=[str(cluster.submitted([1], "first"))])
+    cluster.ended(cluster.shared / "runs/first", "0")
+    cluster.state(cluster.shared / "runs/first")
+    cluster.submit()
+    control.change(folder, 0, complete=False)
+    shutil.rmtree(cluster.shared / "runs/first")
+    cluster.server.refuse = lambda _: "exceeded quota: team"
+    with pytest.raises(Fault, match="exceeded quota: team") as raised:
+        cluster.submit()
+    assert raised.value.record["id"] == "cut-off-submission"
+    cluster.server.refuse = lambda _: ""
+    cluster.submit()
+    assert control.read(folder).complete
+
+
+def test_kubernetes_submit_without_the_right_to_list_keeps_the_run(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = cluster.bring("job-a", [1], after=[str(cluster.submitted([1], "first"))])
+    refused = Mock(side_effect=Refused(FORBIDDEN, "pods is forbidden"))
+    monkeypatch.setattr(submit, "reconcile_all", refused)
+    with pytest.raises(Refused):
+        cluster.submit()
+    assert folder.is_dir()
+
+
+def test_kubernetes_cancel_of_a_cut_off_run_waits_for_its_unrecorded_job(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its pods have their grace. Nobody may complete the submission afterwards."""
+    folder = cluster.submitted([1])
+    part = replace(control.read(folder).parts[0], job="")
+    control.change(folder, 0, parts=(part,), complete=False)
+    with monkeypatch.context() as patch:
+        patch.setattr(cluster.server, "delete", Mock())
+        runs.cancel(cluster.shared, CancelRequest("job-a", 0), io.BytesIO())
+        assert cluster.state(folder).goes_on
+    runs.cancel(cluster.shared, CancelRequest("job-a", 0), io.BytesIO())
+    assert cluster.state(folder).state == "cancelled"
+    with pytest.raises(Fault) as raised:
+        cluster.submit()
+    assert raised.value.record["id"] == "cancelled-run"
+    assert cluster.server.of("jobs") == {}
+
+
+def test_kubernetes_cancel_deletes_the_jobs_of_a_run_whose_folder_is_full(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster.submitted([1], notify=RECEIVER)
+    monkeypatch.setattr(control.files, "write_json", Mock(side_effect=OSError(ENOSPC, "full")))
+    runs.cancel(cluster.shared, CancelRequest("job-a", 0), io.BytesIO())
+    assert cluster.server.of("jobs") == {}
 
 
 def test_kubernetes_submit_of_a_retry_uses_new_job_names(cluster: Cluster) -> None:

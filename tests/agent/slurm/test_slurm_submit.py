@@ -1,9 +1,12 @@
 """Parts of a run as sbatch takes them, and submissions with a refused or cancelled part."""
 
 import io
+import json
 from dataclasses import replace
+from errno import ENOSPC
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from clocks import Clock
@@ -17,6 +20,7 @@ from fairway_agent.shared.reports import CancelRequest, SubmitReport, SubmitRequ
 from fairway_agent.slurm import jobs, runs, submit
 from fairway_agent.slurm.nodes import Node, Resources
 from fairway_agent.spec import Budget, RunPlan, Staged, TaskSpec
+from fairway_agent.state_files import RunState
 from fairway_boot.files import Fault
 from fairway_boot.slurm import commands
 
@@ -218,7 +222,7 @@ def test_slurm_submit_refusal_waits_until_the_withdrawn_job_has_ended(
     assert not (shared / "code" / "c").exists()
 
 
-def test_slurm_submit_refuses_again_while_a_withdrawn_job_still_runs(
+def test_slurm_submit_keeps_a_run_whose_withdrawn_job_has_not_ended(
     slurm: Slurm, shared: Path
 ) -> None:
     slurm.states = ["RUNNING"]
@@ -229,19 +233,93 @@ def test_slurm_submit_refuses_again_while_a_withdrawn_job_still_runs(
     slurm.states = ["CANCELLED"]
     with pytest.raises(Fault) as caught:
         submit.submit(shared, REQUEST, io.BytesIO())
-    assert caught.value.record["id"] == "refused-job"
+    assert caught.value.record["id"] == "cut-off-submission"
     assert slurm.said.count("sbatch") == 1
+    assert (shared / "runs" / "job-a").is_dir()
+
+
+def cut_off(shared: Path, job: str = "") -> Path:
+    """Returns the folder of the run after its submitter was killed."""
+    folder = shared / "runs" / "job-a"
+    take_over(folder, job, tasks=2)
+    control.change(folder, 0, complete=False)
+    return folder
+
+
+def no_partition(_: object) -> Resources:
+    raise Fault("no-partition", "Slurm has no partition `nd`", "", 2)
+
+
+@pytest.mark.parametrize("left", ["record", "trace", "listed"])
+def test_slurm_submit_that_fails_later_keeps_what_an_earlier_try_has_begun(
+    slurm: Slurm, shared: Path, monkeypatch: pytest.MonkeyPatch, left: str
+) -> None:
+    folder = cut_off(shared, "7" if left == "record" else "")
+    if left == "trace":
+        (folder / "jobs").mkdir()
+        (folder / "jobs" / "tasks-0-0").write_text("7\n")
+    slurm.comment = "fairway job-a tasks 0 0" if left == "listed" else ""
+    slurm.states = ["RUNNING"]
+    monkeypatch.setattr(submit, "partition_resources", no_partition)
+    with pytest.raises(Fault, match="Slurm has no partition") as caught:
+        submit.submit(shared, REQUEST, io.BytesIO())
+    assert caught.value.record["id"] == "cut-off-submission"  # for clients, it is not refused
+    assert folder.is_dir()
+    assert not any(each.startswith("scancel") for each in slurm.said)
+
+
+def test_slurm_submit_of_a_refused_retry_ends_the_run_for_everybody(
+    slurm: Slurm, shared: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = shared / "runs" / "job-a"
+    take_over(folder, "7", tasks=2)
+    state_files.write(folder, RunState("failed", ended=1.0))
+    retry = {"only": [0, 1], "done": {}, "is_set_up": False, "submission": 1}
+    (folder / "retry.json").write_text(json.dumps(retry))
+    monkeypatch.setattr(submit, "partition_resources", no_partition)
+    with pytest.raises(Fault, match="Slurm has no partition"):
+        submit.submit(shared, replace(REQUEST, submission=1), io.BytesIO())
+    found = state_files.read_run(folder)
+    assert (found.state, found.submission, found.tasks) == ("failed", 1, {"cancelled": 2})
+    assert found.reason == "the retry was refused: Slurm has no partition `nd`"
 
 
 def test_slurm_cancel_ends_a_run_whose_submission_was_cut_off(slurm: Slurm, shared: Path) -> None:
-    """Nobody else may ever complete it, and commands elsewhere wait for its end."""
-    folder = shared / "runs" / "job-a"
-    take_over(folder, "", tasks=2)
-    control.change(folder, 0, complete=False)
+    """Commands elsewhere wait for its end, and nobody may complete it afterwards."""
+    folder = cut_off(shared)
     for state in ("queued", "cancelled"):
         runs.reconcile_all([folder])
         assert state_files.read_run(folder).state == state
         runs.cancel(shared, CancelRequest("job-a", 0), io.BytesIO())
+    with pytest.raises(Fault) as caught:
+        submit.submit(shared, REQUEST, io.BytesIO())
+    assert caught.value.record["id"] == "cancelled-run"
+    assert slurm.said == []
+
+
+def test_slurm_cancel_of_a_cut_off_run_waits_for_its_unrecorded_job(
+    slurm: Slurm, shared: Path
+) -> None:
+    folder = shared / "runs" / "job-a"
+    (folder / "tasks.jsonl").write_text(TaskSpec(0, nodes=1).line())
+    take_over(folder, "")
+    control.change(folder, 0, complete=False)
+    slurm.comment = "fairway job-a tasks 0 0"
+    for state in ("RUNNING", "CANCELLED"):
+        slurm.states = [state]
+        runs.cancel(shared, CancelRequest("job-a", 0), io.BytesIO())
+        runs.reconcile_all([folder])
+        assert state_files.read_run(folder).is_final == (state == "CANCELLED")
+
+
+def test_slurm_cancel_ends_the_jobs_of_a_run_whose_folder_is_full(
+    slurm: Slurm, shared: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = shared / "runs" / "job-a"
+    take_over(folder, "7", tasks=2)
+    monkeypatch.setattr(control.files, "write_json", Mock(side_effect=OSError(ENOSPC, "full")))
+    runs.cancel(shared, CancelRequest("job-a", 0), io.BytesIO())
+    assert "scancel --batch --signal=TERM 7" in slurm.said
 
 
 @pytest.mark.parametrize(

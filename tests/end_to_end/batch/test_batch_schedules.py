@@ -27,6 +27,11 @@ def require_own(batch: Batch, *runs: str) -> None:
         assert words.read_text() == f"{run}\n"
 
 
+def job_of(run: str) -> str:
+    """Returns the job of Batch's that is a schedule's run."""
+    return re.sub(r"-(\d+)$", r":job-\1", run)
+
+
 class TestSchedules:
     """`fairway schedule`."""
 
@@ -47,19 +52,20 @@ class TestSchedules:
 
         first = create()
         assert batch.runs() == []
-        batch.service.wait_for_job(first.replace("-1", ":job-1"))
+        batch.service.wait_for_job(job_of(first))
+        batch.submit(job, "--run-id", "nightly-1").wait()  # nor do these two share anything
         batch.service.advance(6 * 3600)
-        second = first.replace("-1", "-2")
+        second = f"{first.removesuffix('1')}2"
         until(lambda: second in batch.ok("schedule", "list", *at))
-        batch.service.wait_for_job(second.replace("-2", ":job-2"))
+        batch.service.wait_for_job(job_of(second))
         assert second in batch.ok("list", *at)
-        require_own(batch, first, second)
+        require_own(batch, "nightly-1", first, second)
         # Another of the same name later shares nothing with these runs.
         batch.ok("schedule", "delete", "nightly", *at)
         again = create()
-        batch.service.wait_for_job(again.replace("-1", ":job-1"))
+        batch.service.wait_for_job(job_of(again))
         batch.ok("list", *at)
-        require_own(batch, first, second, again)
+        require_own(batch, "nightly-1", first, second, again)
 
     def test_batch_schedule_is_listed_disabled_enabled_and_deleted(self, batch: Batch) -> None:
         job = batch.fairway.job("true", template="plain")
@@ -74,9 +80,11 @@ class TestSchedules:
         assert (found["name"], found["state"]) == ("weekly", "active")
         assert "T02:30" in found["next_run"]
         out = batch.ok("schedule", "disable", "weekly", "--target", "batch-sim", "--json")
-        assert json.loads(out) == [{"schedule": "weekly", "action": "disable"}]
+        facts = {"schedule": "weekly", "run": found["run"], "action": "disable"}
+        assert json.loads(out) == [facts]
         assert "disabled" in batch.ok("schedule", "list", "--target", "batch-sim")
-        batch.ok("schedule", "enable", "weekly", "--target", "batch-sim")
+        out = batch.ok("schedule", "enable", found["run"], "--target", "batch-sim")
+        assert f"{found['run']} is enabled" in out
         printed = batch.ok("schedule", "list", "--target", "batch-sim")
         assert re.search(r"weekly +active +7d +[-0-9 ]*\d\d:\d\d:\d\d\n", printed)
         # Another pool has no such schedule.

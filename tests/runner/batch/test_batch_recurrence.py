@@ -6,11 +6,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from endings import ends
+from running import RunFairway
+from targets import target_of
 
 from fairway_core.findings import UserError
+from fairway_runner.engines.batch import client
+from fairway_runner.engines.batch.engine import BatchEngine
 from fairway_runner.engines.batch.schedules import BatchSchedules, _require_one_task
 from fairway_runner.engines.schedules import cron, every
 from fairway_runner.jobs.job import Job
@@ -110,3 +115,25 @@ def test_schedule_create_refuses_a_missing_or_bad_time_and_a_local_target(
     for name in ("Nightly_2", 49 * "n"):  # no command would find its runs, or not all of them
         found = here(*words, "pool", "--every", "1h", "--name", name)
         ends(found, 2, "[bad-run-id]", f"`{name}-")
+
+
+def test_batch_schedules_of_one_name_are_told_apart_by_their_ids(
+    here: RunFairway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two machines may create one of a name at the same moment."""
+    declared = {"version": 1, "name": "spot", "environment": "lab", "engine": "batch"}
+    declared |= {"vm_size": "Standard_D2s_v5", "nodes": {"min": 0, "max": 8}}
+    declared |= {"storage": {"account_url": "https://lab.invalid"}}
+    declared |= {"batch": {"endpoint": "https://lab.invalid", "pool": "spot", "identity": "none"}}
+    (tmp_path / "fairway.yaml").write_text(json.dumps({"targets": [declared]}))
+    metadata = [{"name": client.SCHEDULE, "value": "nightly"}]
+    ids = ["nightly-aaaaaa", "nightly-bbbbbb"]
+    own = [{"id": each, "state": "active", "metadata": metadata} for each in ids]
+    made: Any = BatchSchedules(Mock(), Mock(), target_of("batch"))
+    made._own = lambda: own
+    monkeypatch.setattr(BatchEngine, "schedules", lambda _: made)
+    code, out, _ = here("schedule", "list", "--target", "spot")
+    assert [line.split()[0] for line in out.splitlines()] == ["SCHEDULE", *ids]
+    for name, found in (("nightly", ids), (ids[1], ids[1:])):
+        code, out, _ = here("schedule", "disable", name, "--target", "spot")
+        assert (code, out.splitlines()) == (0, [f"{name}: {each} is disabled" for each in found])

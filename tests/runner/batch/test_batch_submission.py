@@ -81,11 +81,11 @@ def test_batch_cancel_and_remove_leave_the_job_and_the_files_of_another_run(
     engine: Any = BatchEngine(target_of("batch"))
     engine.account = Mock(find_job=lambda name: job if name == "job-a" else None)
     engine.account.running_tasks.return_value = ()
-    engine.storage, engine.wait, engine.refresh = Files(), Mock(), Mock()
+    engine.storage, engine.await_end, engine.refresh = Files(), Mock(), Mock()
     engine.storage.stored["job-a/record.tar.gz"] = b""
     engine.storage.delete = lambda _, names: [engine.storage.stored.pop(each) for each in names]
     engine.cancel(run)
-    assert (run.state, engine.wait.called) == ("queued" if own else "cancelled", own)
+    assert (run.state, engine.await_end.called) == ("queued" if own else "cancelled", own)
     engine.remove(run)
     orders = [call.args[2] for call in engine.account.order.call_args_list]
     ends = ["/jobs/job-a/disable", "/jobs/job-a/terminate", "/jobs/job-a"]

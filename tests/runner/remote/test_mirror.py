@@ -176,6 +176,18 @@ def test_mirror_refresh_fetches_samples_of_an_ended_run_once(
     assert not submission_state.Submission.read(run).sampled
 
 
+def test_retry_of_a_run_that_ended_before_it_was_submitted_is_a_new_submission(
+    tmp_path: Path,
+) -> None:
+    """The target does not complete one that somebody has cancelled."""
+    run = submitted(tmp_path)
+    submission_state.Submission(0).write(run)
+    (run.folder / "retry.json").write_text('{"only": [0], "done": {}, "is_set_up": true}')
+    for state, number in (("queued", 0), ("cancelled", 1)):
+        say(run.folder, state)
+        assert submission_state.begin(run, retry=True).submission == number
+
+
 def test_mirror_refresh_completes_the_log_despite_a_concurrent_fetch_of_samples(
     mirror: Mirror, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

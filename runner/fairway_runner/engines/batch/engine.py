@@ -208,7 +208,7 @@ class BatchEngine(Engine):
         if state is not None and not state.complete:
             state.complete = True
             state.write(run)
-        self.wait(run)
+        self.await_end(run)
 
     def cancel_task(self, run: RunFolder, task: int) -> None:
         state = State.read(run)

@@ -48,8 +48,7 @@ class BatchSchedules:
     def create(self, prepared: PreparedRun, recurrence: Recurrence, name: str) -> None:
         """Uploads code and key of the run, and creates a job schedule with the run's id: a later
         schedule of that name shares neither blobs nor folders of its runs. Raises UserError for a
-        job of more than one task or node, and for a name that is taken: nothing is uploaded
-        then."""
+        job of more than one task or node, and for a name that is taken."""
         _require_one_task(prepared)
         if self._named(name):
             message = f"`{self.target.name}` already has a schedule `{name}`"
@@ -113,9 +112,10 @@ class BatchSchedules:
         ]
 
     def _named(self, name: str) -> list[str]:
-        """Returns the ids of schedules of that name: several if two machines created it at once."""
-        own = self._own()
-        return [str(each["id"]) for each in own if metadata_of(each)[client.SCHEDULE] == name]
+        """Returns the ids of schedules of that name, or id: several if two machines created it at
+        once."""
+        names = {str(each["id"]): metadata_of(each)[client.SCHEDULE] for each in self._own()}
+        return [each for each in names if name in (each, names[each])]
 
     def all(self) -> list[Schedule]:
         """Lists the schedules whose jobs are for the target's pool."""
@@ -126,6 +126,7 @@ class BatchSchedules:
             found.append(
                 Schedule(
                     name=metadata_of(each)[client.SCHEDULE],
+                    run=str(each["id"]),
                     state=str(each["state"]).lower(),
                     interval=str((each.get("schedule") or {}).get("recurrenceInterval") or ""),
                     next_run=str(info.get("nextRunTime") or ""),
@@ -134,7 +135,7 @@ class BatchSchedules:
             )
         return sorted(found, key=lambda schedule: schedule.name)
 
-    def act(self, action: str, name: str) -> None:
+    def act(self, action: str, name: str) -> list[str]:
         """Acts on a schedule; `delete` removes key, record and copied inputs too, but no outputs of
         its runs."""
         ids = self._named(name)
@@ -150,6 +151,7 @@ class BatchSchedules:
                 outputs.delete_stored(each, self.storage)
             else:
                 self.account.order(f"to {action} it", "POST", f"{path}/{action}")
+        return ids
 
 
 def _require_one_task(prepared: PreparedRun) -> None:

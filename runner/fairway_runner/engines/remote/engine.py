@@ -58,7 +58,6 @@ A = TypeVar("A", bound="SshAccess | SlurmAccess | KubernetesAccess")
 
 _MOST_SKEW = 30.0  # seconds between two clocks; with more, times in logs mislead
 _LEAST_FREE = 1 << 30  # bytes
-_END_SLACK = 60.0  # seconds beyond a job's grace until its end is recorded
 
 # Launchers that start all their processes with one command per node.
 _ONCE_A_NODE = ("torchrun", "deepspeed", "tensorflow", "every-node")
@@ -198,17 +197,7 @@ class RemoteEngine(Engine, Generic[A]):
             return
         self.request_end(run)
         self.mirror.cancel_unknown(run)
-        self._await_end(run)
-
-    def _await_end(self, run: RunFolder) -> None:
-        """Waits for the end of a run that was told to end. Raises UserError if that takes 60 s
-        longer than its grace, as with a full shared folder, to which nobody can write its state."""
-        self.wait(run, read_plan(run.folder).grace + _END_SLACK)
-        if not (known := known_state(run.folder)).is_final:
-            message = f"{run.id} was told to end, but its state is still `{known.state}`"
-            hint = f"is its shared folder full? fairway doctor {self.target.name}\n"
-            hint += f"see its state: fairway show {run.id}"
-            raise UserError.of("not-ended", message, hint, exit_code=5)
+        self.await_end(run)
 
     def marks(self, last: Submission) -> tuple[str, ...]:
         """Returns the marks of a submission's jobs: see `CancelRequest`."""
@@ -401,7 +390,7 @@ class ScheduledEngine(RemoteEngine[A]):
         # Nothing reports the end of a run that was not completely submitted.
         if run.cut_off and not known_state(run.folder).is_final:
             end_cancelled(run)
-        self._await_end(run)
+        self.await_end(run, 0.0)  # its grace is over
 
     def nodes(self) -> list[Node]:
         from fairway_core.machine import Machine

@@ -11,7 +11,7 @@ from fairway_agent.quick import dataclass
 from fairway_agent.records import JsonRecord
 from fairway_agent.state_files import RunState
 from fairway_boot import files
-from fairway_runner.runs.records import known_task, read_if_there, read_retry
+from fairway_runner.runs.records import known_state, known_task, read_if_there, read_retry
 
 if TYPE_CHECKING:
     from fairway_runner.runs.folder import RunFolder
@@ -41,10 +41,11 @@ class Submission(JsonRecord, called="the submission"):
 
 
 def begin(run: RunFolder, *, retry: bool) -> Submission:
-    """Begins a submission, or resumes an interrupted one; the caller holds the run's lock. The run
-    is queued, and so are the tasks of a retry, as `retry.json` has them."""
+    """Begins a submission, or resumes an interrupted one that has not ended; the caller holds the
+    run's lock. The run is queued, and so are the tasks of a retry, as `retry.json` has them."""
     last = Submission.read(run)
-    if last is not None and not (retry and last.complete):
+    has_ended = retry and last and (last.complete or known_state(run.folder).is_final)
+    if last is not None and not has_ended:
         return last
     new = Submission(0 if last is None else last.submission + 1)
     with run.mirroring():
