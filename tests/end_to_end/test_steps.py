@@ -121,7 +121,7 @@ _NOT_THERE = [
     ({"from": "step", "step": "train"}, "task 0 of pipe-a-train has kept no file in `model`"),
     (
         {"best": {"step": "train", "metric": "loss"}},
-        "no task of pipe-a-train that succeeded has printed `loss`",
+        "no task of pipe-a-train that succeeded has printed `loss`; its pattern is: loss=(.)",
     ),
 ]
 
