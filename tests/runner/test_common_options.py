@@ -134,6 +134,7 @@ def test_json_option_of_cancel_and_retry_prints_run_and_state(
     code, out, err = here("cancel", "job-a", "job-b", "--json")
     assert (code, json.loads(out)) == (5, [{"run_id": "job-b", "state": "failed"}])
     assert "job-a was told to end" in err
+    assert here("cancel", "job-a", "nosuch", "--json")[:2] == (2, "")
     monkeypatch.setattr("fairway_runner.submit.rerun.retry", lambda _run, **_options: [0])
     code, out, _ = here("retry", "job-a", "--json")
     assert (code, json.loads(out)) == (0, {"run_id": "job-a", "tasks": 1})

@@ -30,7 +30,7 @@ from fairway_runner.submit.run_plan import (
     require_readable,
     secret_values,
 )
-from fairway_runner.submit.submission import find_earlier, repeat
+from fairway_runner.submit.submission import error_with_state, find_earlier, repeat
 
 
 def _pool(**fields: Any) -> Target:
@@ -42,6 +42,15 @@ def _job(folder: Path, target: Target, **fields: Any) -> tuple[JobFile, Job]:
     file.write_text(json.dumps({"name": "a", "command": "true", **fields}, indent=1))
     job_file = load_job(file)
     return job_file, job_file.resolve(target)
+
+
+def test_error_of_a_cancelled_submission_does_not_say_to_resume_it(make_run: MakeRun) -> None:
+    run = make_run("job-a")
+    ids = [
+        [each.id for each in error_with_state(run, UserError.of(id_, "no")).findings]
+        for id_ in ("cancelled-run", "host-failed")
+    ]
+    assert ids == [["cancelled-run"], ["host-failed", "cut-off-submission"]]
 
 
 WORDS = {"from": "datasets:words/", "stage": "scratch"}

@@ -115,7 +115,8 @@ def _cancel_task(folder: Path, request: CancelRequest) -> None:
     objects."""
     api = Api()
     with files.hold_lock(folder / control.SUBMIT_LOCK):
-        control.cancel(folder, request.submission, request.task)
+        with suppress(OSError):  # full
+            control.cancel(folder, request.submission, request.task)
         parts = control.read(folder).parts
     for part in parts:
         if not part.job or request.task not in part.names:

@@ -148,7 +148,7 @@ def submit(shared: Path, request: SubmitRequest, _: object) -> SubmitReport:
     api = Api()
     with files.hold_lock(folder / control.SUBMIT_LOCK):
         known = control.read(folder)
-        if not known.parts or known.submission < number:
+        if is_new := not known.parts or known.submission < number:
             parts = tuple(
                 replace(part, part=settings.part_of(request.resources, part.wanted))
                 for part in runs.prepare_parts(shared, folder, number, request.code, alone=True)
@@ -164,7 +164,7 @@ def submit(shared: Path, request: SubmitRequest, _: object) -> SubmitReport:
             control.change(folder, number, parts=parts, complete=False)
         if known.submission == number and not known.complete:
             runs.require_uncancelled(folder, known)
-            _submit_parts(api, folder, known)
+            _submit_parts(api, folder, known, is_new=is_new)
             control.change(folder, number, complete=True)
     return SubmitReport(tuple(control.read(folder).jobs))
 
@@ -194,14 +194,17 @@ def _program(module: str, *words: str) -> list[str]:
     return ["python3", "-s", str(processes.BUNDLE), f"fairway_agent.kubernetes.{module}", *words]
 
 
-def _submit_parts(api: Api, folder: Path, wanted: Control) -> None:
+def _submit_parts(api: Api, folder: Path, wanted: Control, *, is_new: bool) -> None:
     plan = job_facts.read_shared_plan(folder, retry=wanted.submission > 0)
     # The controller creates parts that wait for other runs; and all parts if their order matters.
     waits = plan.after or (plan.max_parallel is not None and len(wanted.parts) > 1)
-    has_begun = any(
-        _is_of(job, wanted) and "deletionTimestamp" not in job["metadata"]
-        for job in jobs_of(api, folder)
-    )
+    controller = job_name(folder.name, wanted.submission, CONTROLLER)
+    jobs = [] if is_new else jobs_of(api, folder)
+    begun = [job["metadata"] for job in jobs if _is_of(job, wanted)]
+    if any(job["name"] == controller and "deletionTimestamp" not in job for job in begun):
+        return  # an earlier try was interrupted after this, its last one
+    # A Job that has ended may be gone by now.
+    has_begun = bool(begun) or any(part.job for part in wanted.parts)
     # A retry that starts nothing ends by itself, with a reason; what has begun was allowed to.
     folders = [] if wanted.submission or has_begun else [Path(each) for each in plan.after]
     reconcile_all(api, folders)
@@ -211,7 +214,7 @@ def _submit_parts(api: Api, folder: Path, wanted: Control) -> None:
         for part in () if waits else wanted.parts:
             if part.stage == "tasks":
                 create(api, folder, wanted.submission, part)
-        make(api, folder, job_name(folder.name, wanted.submission, CONTROLLER))
+        make(api, folder, controller)
     except Fault as fault:
         is_refused = isinstance(fault, Refused)
         if not is_refused and fault.record["exit_code"] != 2:

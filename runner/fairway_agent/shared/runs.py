@@ -192,11 +192,13 @@ def forget(folder: Path, submission: int, why: object) -> None:
     if submission == 0:
         remove(folder)
         return
-    known = state_files.read_run(folder) or RunState()
+    known = RunState(submission=submission)
+    with suppress(Damaged):
+        known = state_files.read_run(folder) or known
     counts = Counter(known.tasks)
     counts["cancelled"] += counts.pop("queued", 0)
     reason = f"the retry was refused: {why}"
-    new = replace(known, state="failed", reason=reason, ended=time.time(), tasks=counts)
+    new = replace(known, state="failed", reason=reason, ended=time.time(), tasks=+counts)
     state_files.write(folder, new)
 
 

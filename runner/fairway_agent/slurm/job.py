@@ -94,7 +94,7 @@ class Slurm(scheduled.Scheduled):
 
         end = time.monotonic() + _ENDS_KNOWN
         while True:
-            with suppress(OSError, commands.Refused):  # retried
+            with suppress(*self.REFUSED):  # retried
                 runs.reconcile_all([Path(each) for each in plan.after])
             unmet = predecessors.decide(task.run_folder, plan, submission)
             if unmet is not None or self.is_cancelled(task):

@@ -69,8 +69,17 @@ _NOT_YET = (*HELD, "Dependency", "BeginTime", "JobArrayTaskLimit")
 
 
 def jobs_named(names: Iterable[str]) -> list[Element]:
-    """Returns the jobs of these names, including those that ended a short while ago."""
-    found, left = [], sorted(names)
+    """Returns the jobs of these names, including those that ended a short while ago. Raises Fault
+    if Slurm does not list its jobs."""
+    try:
+        return _jobs_named(sorted(names))
+    except commands.Refused as refused:
+        text = f"Slurm does not list its jobs: {commands.one_line(str(refused))}"
+        raise Fault("host-failed", text, commands.DOWN) from None
+
+
+def _jobs_named(left: Sequence[str]) -> list[Element]:
+    found = []
     while left:
         some, left = left[:_MOST_NAMES], left[_MOST_NAMES:]
         found += _listed("--name", ",".join(some))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from contextlib import suppress
+from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
 from fairway_agent import control, job_facts, limits, notify, state_files
@@ -95,7 +96,8 @@ def _cancel_task(folder: Path, request: CancelRequest) -> None:
     """Records the cancellation, so that a task that is just starting ends too, and signals its
     job."""
     with files.hold_lock(folder / control.SUBMIT_LOCK):
-        control.cancel(folder, request.submission, request.task)
+        with suppress(OSError):  # full
+            control.cancel(folder, request.submission, request.task)
         parts = control.read(folder).parts
     mine = [
         part.element(part.indices[part.names.index(request.task)])
@@ -172,15 +174,19 @@ class _Reconciliation(Reconciliation):
         self.jobs = jobs
         self.others: dict[str, dict[int, Element]] = {}  # of jobs that no longer have its name
 
+    @cached_property
+    def marked(self) -> dict[str, str]:
+        """The listed jobs by their comments; of several, one that has not ended."""
+        listed = sorted(self.jobs.values(), key=lambda each: each.state not in ENDED)
+        return {each.comment: each.job for each in listed}
+
     def look(self, part: Part, index: int, status: TaskState) -> JobView | None:
         """Looks the element up in squeue, or in sacct. A task without a job was not to begin,
         unless Slurm lists one that its submitter could not record."""
         job, element = part.element(index)
         comment = part.comment(self.folder.name, self.control.submission)
-        if not job:
-            mine = (each.job for each in self.jobs.values() if each.comment == comment)
-            if not (job := next(mine, "")):
-                return JobView("cancelled", exit_code=CANCELLED)
+        if not job and not (job := self.marked.get(comment, "")):
+            return JobView("cancelled", exit_code=CANCELLED)
         found = self.jobs.get((job, element))
         if found is None and not status.is_final:
             if job not in self.others:
@@ -198,6 +204,7 @@ class _Reconciliation(Reconciliation):
     def list_again(self) -> None:
         self.jobs = _listed([self.folder])
         self.others.clear()
+        self.__dict__.pop("marked", None)
 
     def refresh(self, others: Sequence[Path]) -> None:
         """Looks at Slurm again."""

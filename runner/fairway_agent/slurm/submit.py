@@ -173,6 +173,8 @@ def _submit_parts(
 ) -> None:
     """Submits the parts that Slurm does not have, and records each; an unrecorded one is found
     again."""
+    if all(part.job for part in control.read(folder).parts):
+        return  # an earlier try was interrupted after the last one
     plan = job_facts.read_shared_plan(folder, retry=number > 0)
     resources = partition_resources(request)
     try:

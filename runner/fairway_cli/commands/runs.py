@@ -117,8 +117,9 @@ def cancel(
             ended = fact["state"] if task is None else f"task {task} {fact['task_state']}"
             print(f"{run.id} {ended}", flush=True)
 
+    found = [store.find(name, going=True) for name in runs]
     try:
-        each_of([store.find(name, going=True) for name in runs], end)
+        each_of(found, end)
     finally:
         if json_:
             print(json.dumps(facts, indent=1))

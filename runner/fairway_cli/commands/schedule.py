@@ -10,7 +10,7 @@ from typing import Annotated
 from typer import Argument, Option, Typer
 
 from fairway_cli.commands import arguments
-from fairway_core.findings import UserError
+from fairway_core.findings import UserError, each_of
 from fairway_core.light_fields import UNITS
 from fairway_runner.quantities import span
 
@@ -91,10 +91,10 @@ def list_(target: arguments.TargetOption, json_: arguments.JsonOption = False) -
 def _every(interval: str) -> str:
     """Formats Batch's interval as `--every` takes it; another program's may stay as it is.
 
-    >>> _every("PT10080M"), _every("PT1H30M"), _every("P1D"), _every("P1W"), _every("")
-    ('7d', '90m', '1d', 'P1W', '')
+    >>> _every("PT10080M"), _every("PT1H30M"), _every("P1D"), _every("P1W"), _every("PT")
+    ('7d', '90m', '1d', 'P1W', 'PT')
     """
-    parts = re.fullmatch(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)S)?)?", interval)
+    parts = re.fullmatch(r"P(?=.*\d)(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)S)?)?", interval)
     if not parts:
         return interval
     counts = zip("dhms", parts.groups(), strict=True)
@@ -111,13 +111,18 @@ def _add(action: str, done: str, help_: str) -> None:
     ) -> None:
         schedules = arguments.engine_of(target).schedules()
         facts = []
-        for name in names:
+
+        def act_on(name: str) -> None:
             for run in schedules.act(action, name):
                 facts.append({"schedule": name, "run": run, "action": action})
                 if not json_:
                     print(f"{name}: {run} {done}", flush=True)
-        if json_:
-            print(json.dumps(facts, indent=1))
+
+        try:
+            each_of(names, act_on)
+        finally:
+            if json_ and facts:
+                print(json.dumps(facts, indent=1))
 
     schedule.command(action, help=help_)(act)
 

@@ -122,8 +122,9 @@ class Engine(outage.Patient):
         self.refresh([run], logs=logs)
 
     def wait(self, run: RunFolder, longest: float = math.inf) -> None:
-        """Waits until the run has ended, or is lost, for `longest` seconds."""
-        absence, end = outage.Absence(run, self.deadline), time.monotonic() + longest
+        """Waits until the run has ended, or is lost; for `longest` seconds if it was told to."""
+        absence = outage.Absence(run, self.deadline, ends=longest < math.inf)
+        end = time.monotonic() + longest
         for pause in outage.polling_pauses(self.pause):
             absence.look(lambda: self.go_on(run))
             if self.has_ended(run) or time.monotonic() >= end:
@@ -140,9 +141,9 @@ class Engine(outage.Patient):
         """Waits for the end of a run that was told to end, with the grace that is left, by default
         all of it. Raises UserError if that takes 60 s longer, as with a full disk, where nobody can
         write its state."""
-        from fairway_runner.runs.records import known_state, read_plan
+        from fairway_runner.runs.records import known_grace, known_state
 
-        self.wait(run, (read_plan(run.folder).grace if grace is None else grace) + _END_SLACK)
+        self.wait(run, (known_grace(run.folder) if grace is None else grace) + _END_SLACK)
         if not self.has_ended(run):
             state = known_state(run.folder).state
             message = f"{run.id} was told to end, but its state is still `{state}`"

@@ -93,6 +93,18 @@ class Refused(Unavailable):
     """Error of a target that does not accept such a run."""
 
 
+@contextmanager
+def no_refusal(before: object) -> Iterator[None]:
+    """Makes Refused in the block an error after which nothing is forgotten, if the run has a
+    submission `before`, of which tasks may run."""
+    try:
+        yield
+    except Refused as error:
+        if before is None:
+            raise
+        raise UserError(error.findings, exit_code=error.exit_code) from None
+
+
 class TargetUnavailable(UserError):
     """Error of a target, or a service that it needs, that does not answer now; it may later."""
 
@@ -124,10 +136,11 @@ def gone_input(name: str, path: str) -> UserError:
 class Absence:
     """Looks at a run that is followed, and tolerates that its target does not answer for `deadline`
     seconds. It warns once, with the time of the last answer. A run whose submission was interrupted
-    is not followed: nobody completes it."""
+    is not followed, unless it `ends`: nobody completes it."""
 
     run: RunFolder
     deadline: float
+    ends: bool = False
     answered: float = field(default_factory=time.monotonic)
     warned: bool = False
 
@@ -152,7 +165,8 @@ class Absence:
                 )
         else:
             self.answered, self.warned = time.monotonic(), False
-            self.run.require_submitted()
+            if not self.ends:
+                self.run.require_submitted()
 
 
 def polling_pauses(longest: float) -> Iterator[float]:

@@ -187,6 +187,16 @@ def read_plan(folder: Path) -> RunPlan:
     return read_required(folder / "plan.json", RunPlan.from_json)
 
 
+def known_grace(folder: Path) -> float:
+    """Returns the grace of a run's tasks; the default one if its plan is damaged."""
+    from fairway_agent.spec import RunPlan
+
+    try:
+        return read_plan(folder).grace
+    except UserError:
+        return RunPlan("", "").grace
+
+
 def read_job(folder: Path) -> Job:
     """Reads a run's job without its sweep. Raises UserError if its file is missing or damaged."""
     from pydantic import ValidationError

@@ -23,7 +23,7 @@ from fairway_runner.runs.records import (
     RunRecord,
     has_steps,
     is_step_of,
-    read_plan,
+    known_grace,
 )
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ class Run(RunFolder):
         engine.refresh([self])
         if state_now() not in FINAL_STATES:
             engine.cancel_task(self, index)
-            grace = 0.0 if has_steps(self.folder) else read_plan(self.folder).grace
+            grace = 0.0 if has_steps(self.folder) else known_grace(self.folder)
             deadline = time.monotonic() + grace + _SLACK
             while (state := state_now()) not in FINAL_STATES:
                 if time.monotonic() >= deadline:

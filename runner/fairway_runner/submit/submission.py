@@ -288,7 +288,7 @@ CUT_OFF = "cut-off-submission"
 
 def error_with_state(run: Run, error: UserError) -> UserError:
     """Returns the error, with the state of a run that is recorded and has not started."""
-    reported = any(finding.id == CUT_OFF for finding in error.findings)
+    reported = any(finding.id in (CUT_OFF, "cancelled-run") for finding in error.findings)
     if reported or not run.folder.is_dir():
         return error
     hint = f"resume it with: fairway submit --resume {run.id}"

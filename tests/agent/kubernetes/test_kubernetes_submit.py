@@ -80,19 +80,30 @@ def test_kubernetes_submit_refused_leaves_no_job_and_no_folder(cluster: Cluster)
     assert not folder.exists()
 
 
-def test_kubernetes_submit_repeated_keeps_what_an_earlier_try_has_begun(cluster: Cluster) -> None:
-    """Its predecessor may be gone by then, and a part may be refused."""
+@pytest.mark.parametrize("left", ["record", "ending"])
+def test_kubernetes_submit_repeated_keeps_what_an_earlier_try_has_begun(
+    cluster: Cluster, left: str
+) -> None:
+    """Its predecessor and its Jobs may be gone by then, and a part may be refused."""
     folder = cluster.bring("job-a", [1, 2], after=[str(cluster.submitted([1], "first"))])
     cluster.ended(cluster.shared / "runs/first", "0")
     cluster.state(cluster.shared / "runs/first")
     cluster.submit()
     control.change(folder, 0, complete=False)
     shutil.rmtree(cluster.shared / "runs/first")
+    jobs = cluster.server.of("jobs")
+    made = jobs.pop(name := "job-a-0-controller")
+    if left == "record":
+        [part, _] = control.read(folder).parts
+        control.note_part(folder, 0, replace(part, job="job-a-0-0"))
+    else:
+        jobs[name] = {**made, "metadata": {**made["metadata"], "deletionTimestamp": "now"}}
     cluster.server.refuse = lambda _: "exceeded quota: team"
     with pytest.raises(Fault, match="exceeded quota: team") as raised:
         cluster.submit()
     assert raised.value.record["id"] == "cut-off-submission"
-    cluster.server.refuse = lambda _: ""
+    assert folder.is_dir()
+    jobs[name] = made  # the last one
     cluster.submit()
     assert control.read(folder).complete
 
@@ -127,13 +138,14 @@ def test_kubernetes_cancel_of_a_cut_off_run_waits_for_its_unrecorded_job(
     assert cluster.server.of("jobs") == {}
 
 
+@pytest.mark.parametrize(("task", "left"), [("", []), ("0", ["job-a-0-controller"])])
 def test_kubernetes_cancel_deletes_the_jobs_of_a_run_whose_folder_is_full(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, task: str, left: list[str]
 ) -> None:
     cluster.submitted([1], notify=RECEIVER)
     monkeypatch.setattr(control.files, "write_json", Mock(side_effect=OSError(ENOSPC, "full")))
-    runs.cancel(cluster.shared, CancelRequest("job-a", 0), io.BytesIO())
-    assert cluster.server.of("jobs") == {}
+    runs.cancel(cluster.shared, CancelRequest("job-a", 0, task=task), io.BytesIO())
+    assert [*cluster.server.of("jobs")] == left
 
 
 def test_kubernetes_submit_of_a_retry_uses_new_job_names(cluster: Cluster) -> None:

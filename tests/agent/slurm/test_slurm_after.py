@@ -3,6 +3,7 @@
 import io
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from run_folders import bring
@@ -113,6 +114,7 @@ def test_slurm_after_job_gives_up_on_predecessors_that_stay_unknown(
     shared: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own, task = own_job(shared)
+    monkeypatch.setattr(commands, "run", Mock(side_effect=Fault("no-answer", "it is away")))
     now = iter(range(0, 1000, 200))
     monkeypatch.setattr(job.time, "monotonic", lambda: next(now))
     monkeypatch.setattr(job.time, "sleep", lambda _: None)

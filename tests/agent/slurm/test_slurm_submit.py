@@ -14,7 +14,7 @@ from programs import finished
 from run_folders import bring, take_over
 
 from fairway_agent import control, state_files
-from fairway_agent.control import Part
+from fairway_agent.control import Numbers, Part
 from fairway_agent.resources import Wanted
 from fairway_agent.shared.reports import CancelRequest, SubmitReport, SubmitRequest
 from fairway_agent.slurm import jobs, runs, submit
@@ -159,7 +159,7 @@ class Slurm:
     def __init__(self) -> None:
         self.said: list[str] = []
         self.states = ["CANCELLED"]
-        self.comment, self.partition = "", "nd"
+        self.comment, self.partition, self.elements = "", "nd", ("N/A",)
 
     def run(self, words: list[str], **_: Any) -> str:
         if words[0] == "sbatch":
@@ -171,7 +171,8 @@ class Slurm:
         if words[0] == "squeue" and self.comment:
             state = self.states.pop(0) if len(self.states) > 1 else self.states[0]
             self.said.append(state)
-            return f"7|N/A|{state}|None|n1||{self.partition}|N/A|1|{self.comment}\n"
+            rest = f"{state}|None|n1||{self.partition}|N/A|1|{self.comment}\n"
+            return "".join(f"7|{each}|{rest}" for each in self.elements)
         if words[0] == "sinfo":
             return "(null)|(null)|4|8000\n"
         if words[0] == "scancel":
@@ -255,6 +256,9 @@ def test_slurm_submit_that_fails_later_keeps_what_an_earlier_try_has_begun(
     slurm: Slurm, shared: Path, monkeypatch: pytest.MonkeyPatch, left: str
 ) -> None:
     folder = cut_off(shared, "7" if left == "record" else "")
+    if left == "record":
+        other = Part("tasks", 1, Numbers([2]), 2, 1)
+        control.change(folder, 0, parts=(*control.read(folder).parts, other))
     if left == "trace":
         (folder / "jobs").mkdir()
         (folder / "jobs" / "tasks-0-0").write_text("7\n")
@@ -266,21 +270,31 @@ def test_slurm_submit_that_fails_later_keeps_what_an_earlier_try_has_begun(
     assert caught.value.record["id"] == "cut-off-submission"  # for clients, it is not refused
     assert folder.is_dir()
     assert not any(each.startswith("scancel") for each in slurm.said)
+    control.change(folder, 0, parts=[replace(control.read(folder).parts[0], job="7")])
+    assert submit.submit(shared, REQUEST, io.BytesIO()).jobs == ("7",), "nothing is left to do"
 
 
+@pytest.mark.parametrize("is_damaged", [False, True])
 def test_slurm_submit_of_a_refused_retry_ends_the_run_for_everybody(
-    slurm: Slurm, shared: Path, monkeypatch: pytest.MonkeyPatch
+    slurm: Slurm, shared: Path, monkeypatch: pytest.MonkeyPatch, is_damaged: bool
 ) -> None:
     folder = shared / "runs" / "job-a"
     take_over(folder, "7", tasks=2)
     state_files.write(folder, RunState("failed", ended=1.0))
     retry = {"only": [0, 1], "done": {}, "is_set_up": False, "submission": 1}
     (folder / "retry.json").write_text(json.dumps(retry))
-    monkeypatch.setattr(submit, "partition_resources", no_partition)
+
+    def fail(_: object) -> None:
+        if is_damaged:
+            (folder / "state.json").write_text("{")
+        no_partition(None)
+
+    monkeypatch.setattr(submit, "partition_resources", fail)
     with pytest.raises(Fault, match="Slurm has no partition"):
         submit.submit(shared, replace(REQUEST, submission=1), io.BytesIO())
     found = state_files.read_run(folder)
-    assert (found.state, found.submission, found.tasks) == ("failed", 1, {"cancelled": 2})
+    assert (found.state, found.submission) == ("failed", 1)
+    assert found.tasks == ({} if is_damaged else {"cancelled": 2})
     assert found.reason == "the retry was refused: Slurm has no partition `nd`"
 
 
@@ -298,13 +312,15 @@ def test_slurm_cancel_ends_a_run_whose_submission_was_cut_off(slurm: Slurm, shar
 
 
 def test_slurm_cancel_of_a_cut_off_run_waits_for_its_unrecorded_job(
-    slurm: Slurm, shared: Path
+    slurm: Slurm, shared: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = shared / "runs" / "job-a"
     (folder / "tasks.jsonl").write_text(TaskSpec(0, nodes=1).line())
     take_over(folder, "")
     control.change(folder, 0, complete=False)
     slurm.comment = "fairway job-a tasks 0 0"
+    ended = f"6|N/A|CANCELLED|None|n1||nd|N/A|1|{slurm.comment}\n"  # of an earlier try
+    monkeypatch.setattr(jobs.commands, "run", lambda words: ended + slurm.run(words))
     for state in ("RUNNING", "CANCELLED"):
         slurm.states = [state]
         runs.cancel(shared, CancelRequest("job-a", 0), io.BytesIO())
@@ -318,8 +334,23 @@ def test_slurm_cancel_ends_the_jobs_of_a_run_whose_folder_is_full(
     folder = shared / "runs" / "job-a"
     take_over(folder, "7", tasks=2)
     monkeypatch.setattr(control.files, "write_json", Mock(side_effect=OSError(ENOSPC, "full")))
+    slurm.comment, slurm.states = "fairway job-a tasks 0 0", ["RUNNING"]
     runs.cancel(shared, CancelRequest("job-a", 0), io.BytesIO())
     assert "scancel --batch --signal=TERM 7" in slurm.said
+    slurm.elements, slurm.said = ("0", "1"), []
+    runs.cancel(shared, CancelRequest("job-a", 0, task="1"), io.BytesIO())
+    assert slurm.said[1:] == ["scancel --batch --signal=TERM 7_1"]
+
+
+def test_slurm_cancel_reports_that_slurm_lists_no_jobs(
+    shared: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cut_off(shared)
+    monkeypatch.setattr(jobs.commands, "run", Mock(side_effect=commands.Refused("squeue: why")))
+    for act, asked in ((submit.submit, REQUEST), (runs.cancel, CancelRequest("job-a", 0))):
+        with pytest.raises(Fault, match="does not list its jobs: squeue: why") as caught:
+            act(shared, asked, io.BytesIO())
+        assert caught.value.record["exit_code"] == 5
 
 
 @pytest.mark.parametrize(

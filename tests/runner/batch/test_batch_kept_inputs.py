@@ -5,15 +5,19 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from running import MakeRun
 from targets import target_of
 
 from fairway_agent.spec import RunPlan, Staged
+from fairway_core.findings import UserError
 from fairway_core.target import Target
 from fairway_runner.engines.batch import outputs
+from fairway_runner.engines.batch.engine import BatchEngine
 from fairway_runner.engines.batch.schedules import BatchSchedules
+from fairway_runner.engines.batch.submission import Submission
 from fairway_runner.engines.outage import Refused
 from fairway_runner.runs.kept import KeptOutput
 from fairway_runner.runs.store import Run
@@ -124,13 +128,18 @@ def test_batch_kept_input_digest_depends_on_its_names_and_contents(make_run: Mak
     ],
 )
 def test_batch_kept_input_that_no_longer_exists_is_refused(
-    make_run: MakeRun, entry: Staged
+    make_run: MakeRun, monkeypatch: pytest.MonkeyPatch, entry: Staged
 ) -> None:
+    """Except when a submission is resumed, whose tasks may run: nothing of it is forgotten."""
     run = run_on(make_run, pool())
     planned(run, entry)
-    storage: Any = Blobs()
-    with pytest.raises(Refused, match="the input `init` no longer exists"):
-        outputs.missing_inputs(run, storage)
+    engine: Any = BatchEngine(pool())
+    engine.account, engine.storage = Mock(), Blobs()
+    monkeypatch.setattr(Submission, "pack", Mock())
+    for kind in (Refused, UserError):
+        with pytest.raises(UserError, match="the input `init` no longer exists") as caught:
+            engine.start(run, run.take_lock(), run.folder, {})
+        assert type(caught.value) is kind
 
 
 def test_batch_kept_input_copy_is_deleted_with_its_run_or_schedule(make_run: MakeRun) -> None:

@@ -137,3 +137,6 @@ def test_batch_schedules_of_one_name_are_told_apart_by_their_ids(
     for name, found in (("nightly", ids), (ids[1], ids[1:])):
         code, out, _ = here("schedule", "disable", name, "--target", "spot")
         assert (code, out.splitlines()) == (0, [f"{name}: {each} is disabled" for each in found])
+    found = here("schedule", "enable", "nosuch", ids[0], "--target", "spot", "--json")
+    assert (found[0], [each["run"] for each in json.loads(found[1])]) == (2, ids[:1])
+    assert here("schedule", "enable", "nosuch", "--target", "spot", "--json")[:2] == (2, "")

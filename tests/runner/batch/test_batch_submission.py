@@ -3,7 +3,7 @@
 import threading
 from types import SimpleNamespace
 from typing import Any
-from unittest.mock import Mock
+from unittest.mock import Mock, call
 
 import pytest
 from endings import refused as refused_finding
@@ -85,9 +85,10 @@ def test_batch_cancel_and_remove_leave_the_job_and_the_files_of_another_run(
     engine.storage.stored["job-a/record.tar.gz"] = b""
     engine.storage.delete = lambda _, names: [engine.storage.stored.pop(each) for each in names]
     engine.cancel(run)
-    assert (run.state, engine.await_end.called) == ("queued" if own else "cancelled", own)
+    assert engine.await_end.mock_calls == ([call(run, 0.0)] if own else [])  # its grace is over
+    assert run.state == ("queued" if own else "cancelled")
     engine.remove(run)
-    orders = [call.args[2] for call in engine.account.order.call_args_list]
+    orders = [each.args[2] for each in engine.account.order.call_args_list]
     ends = ["/jobs/job-a/disable", "/jobs/job-a/terminate", "/jobs/job-a"]
     assert (orders, bool(engine.storage.stored)) == (ends if own else [], job is OTHERS)
 

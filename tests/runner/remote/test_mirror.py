@@ -20,7 +20,7 @@ from targets import target_of
 from fairway_agent import control, main
 from fairway_agent.shared.reports import Piece, RunReport, RunsReport, RunsRequest
 from fairway_agent.shared.runs import adopt
-from fairway_agent.spec import RunPlan
+from fairway_agent.spec import Chained, RunPlan
 from fairway_boot.files import Fault
 from fairway_core.findings import UserError
 from fairway_runner.engines.outage import Refused
@@ -318,6 +318,19 @@ def test_mirror_publish_is_repeatable_and_refuses_another_run_of_the_same_id(
     made.remove(other)
     mirror.refresh([run])
     assert (run.state, control.read(received).cancelled) == ("running", None)
+
+
+def test_resumed_submission_is_not_refused_for_an_input_that_is_gone(tmp_path: Path) -> None:
+    """Its tasks may run: nothing of it is forgotten, and no other target gets it."""
+    run = submitted(tmp_path)
+    (run.folder / "engine.json").unlink()
+    entry = Chained("model", "runs/first/model")
+    (run.folder / "plan.json").write_text(RunPlan(run.id, "/x", chained=(entry,)).text())
+    made = SshEngine(target_of("ssh", {"host": "localhost", "shared": str(tmp_path / "shared")}))
+    for kind in (Refused, UserError):
+        with pytest.raises(UserError, match="the input `model` no longer exists") as caught:
+            made.start(run, run.take_lock(), tmp_path / "code", {})
+        assert type(caught.value) is kind
 
 
 def test_remote_remove_deletes_code_with_its_last_run(mirror: Mirror, tmp_path: Path) -> None:

@@ -42,10 +42,11 @@ from fairway_runner.engines.engine import (
     new_key,
     no_progress,
 )
+from fairway_runner.engines.outage import no_refusal
 from fairway_runner.engines.remote import bastion
 from fairway_runner.engines.remote.connection import interrupt_on_signals, run_on_terminal
 from fairway_runner.engines.remote.submission_state import queue_tasks_again
-from fairway_runner.runs.records import FINAL_STATES, read_plan, read_retry
+from fairway_runner.runs.records import FINAL_STATES, known_grace, read_retry
 
 if TYPE_CHECKING:
     from fairway_agent.spec import Staged
@@ -149,7 +150,7 @@ class BatchEngine(Engine):
     ) -> None:
         """Sends the run, or the rest of an interrupted submission."""
         try:
-            state = State.read(run)
+            state = before = State.read(run)
             if state is None:
                 self.account.pool_facts()  # if the service does not answer, the run stays unsent
             if retry:
@@ -177,7 +178,8 @@ class BatchEngine(Engine):
                 (run.folder / "setup" / "state.json").unlink(missing_ok=True)
                 state.write(run)
             submission = Submission(run, self.account, self.storage, state)
-            submission.send(submission.pack(snapshot), snapshot)
+            with no_refusal(before):
+                submission.send(submission.pack(snapshot), snapshot)
         finally:
             os.close(lock)
 
@@ -201,14 +203,14 @@ class BatchEngine(Engine):
             return
         state, job = State.read(run), job_id_of(run)
         is_there = find_own_job(self.account, run, job) is not None
-        if not (is_there and states.end_early(self.account, job, read_plan(run.folder).grace)):
+        if not (is_there and states.end_early(self.account, job, known_grace(run.folder))):
             counts = {"cancelled": run.record.tasks}
             state_files.write(run.folder, RunState("cancelled", ended=time.time(), tasks=counts))
             return
         if state is not None and not state.complete:
             state.complete = True
             state.write(run)
-        self.await_end(run)
+        self.await_end(run, 0.0)  # its grace is over
 
     def cancel_task(self, run: RunFolder, task: int) -> None:
         state = State.read(run)
@@ -217,7 +219,7 @@ class BatchEngine(Engine):
             raise UserError.of("cut-off-submission", message, f"fairway submit --resume {run.id}")
         name = run.task_name(task)
         states.note_cancelled(run.id, state.submission, name, self.storage)
-        states.end_task(self.account, state.job, name, read_plan(run.folder).grace)
+        states.end_task(self.account, state.job, name, known_grace(run.folder))
         self.refresh([run])
 
     def remove(self, run: RunFolder) -> None:

@@ -37,13 +37,13 @@ from fairway_runner.engines.engine import (
     no_progress,
     unready,
 )
-from fairway_runner.engines.outage import Refused, StillUnavailable, clock, warn
+from fairway_runner.engines.outage import Refused, StillUnavailable, clock, no_refusal, warn
 from fairway_runner.engines.remote import submission_state
 from fairway_runner.engines.remote.connection import COMMAND_TIMEOUT, is_here, of_shell
 from fairway_runner.engines.remote.mirror import SHARED, Mirror, end_cancelled
 from fairway_runner.engines.remote.remote_host import RemoteHost, connection_to
 from fairway_runner.engines.remote.submission_state import Submission
-from fairway_runner.runs.records import GONE, SESSION, known_state, read_plan
+from fairway_runner.runs.records import GONE, SESSION, known_grace, known_state
 from fairway_runner.targets.lookup import submitted_to
 
 if TYPE_CHECKING:
@@ -134,13 +134,14 @@ class RemoteEngine(Engine, Generic[A]):
         A host that does not answer never gets anything of a run, and so the run stays unsent.
         """
         try:
-            if Submission.read(run) is None:
+            if (before := Submission.read(run)) is None:
                 self.remote_host.connection.require_answer(deadline=self.deadline)
             elif retry and not self.mirror.require_latest(run):
                 self.request_end(run)  # it may continue nevertheless
             submission = submission_state.begin(run, retry=retry)
             if not submission.complete:
-                self.mirror.publish(run, snapshot)
+                with no_refusal(before):
+                    self.mirror.publish(run, snapshot)
                 jobs = self.hand_over(run, submission, snapshot.name)
                 replace(submission, complete=True, jobs=jobs).write(run)
         finally:
@@ -379,7 +380,7 @@ class ScheduledEngine(RemoteEngine[A]):
             return
         self.request_end(run)
         self.mirror.cancel_unknown(run)
-        deadline = time.monotonic() + read_plan(run.folder).grace + _CANCEL_SLACK
+        deadline = time.monotonic() + known_grace(run.folder) + _CANCEL_SLACK
         while not known_state(run.folder).is_final:
             self.refresh([run])
             left = deadline - time.monotonic()
@@ -387,9 +388,6 @@ class ScheduledEngine(RemoteEngine[A]):
                 self.request_end(run, kill=True)
                 break
             time.sleep(min(self.pause, left))
-        # Nothing reports the end of a run that was not completely submitted.
-        if run.cut_off and not known_state(run.folder).is_final:
-            end_cancelled(run)
         self.await_end(run, 0.0)  # its grace is over
 
     def nodes(self) -> list[Node]:
