@@ -125,9 +125,12 @@ def test_ssh_transport_uses_the_control_master_of_the_user_and_leaves_it_open(
     shutil.rmtree(folder)
 
 
-def test_ssh_target_localhost_runs_jobs_without_ssh(fairway: Any, tmp_path: Path) -> None:
+def test_ssh_target_localhost_runs_jobs_without_ssh(
+    fairway: Any, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     """The command line runs on the machine itself: no announcements, and the same commands."""
-    access = {"host": "localhost", "user": "", "shared": str(tmp_path / "shared")}
+    shared = tmp_path_factory.mktemp("shared")  # not in the project
+    access = {"host": "localhost", "user": "", "shared": str(shared)}
     record = {"name": "box", "engine": "ssh", "nodes": {"min": 1, "max": 1}, "ssh": access}
     (tmp_path / "fairway.yaml").write_text(json.dumps({"targets": [record]}))
     job = fairway.job(
@@ -136,7 +139,7 @@ def test_ssh_target_localhost_runs_jobs_without_ssh(fairway: Any, tmp_path: Path
         outputs={"word": {}},
     )
     assert "localhost" in fairway.watch(job, "-t", "box")
-    (run,) = [each.name for each in (tmp_path / "shared" / "runs").iterdir()]
+    (run,) = [each.name for each in (shared / "runs").iterdir()]
     assert fairway.within("fetch", run).returncode == 0
     assert (tmp_path / run / "0" / "word" / "w").read_text() == "hello\n"
 
