@@ -286,8 +286,8 @@ def reconcile(
                 known = control.read(folder)
                 # A retry writes its state before its parts: these may be the old ones. Nobody may
                 # complete a submission that was cancelled.
-                is_whole = known.complete or (known.is_cancelled and known.parts)
-                if is_whole and goes_on(folder, known.submission):
+                is_settled = known.complete or (known.is_cancelled and known.parts)
+                if is_settled and goes_on(folder, known.submission):
                     news = look(folder, known).run()
                     if tell is None or not should_notify(folder, *news):
                         news = None

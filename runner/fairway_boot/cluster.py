@@ -144,12 +144,9 @@ def hold_queue(folder: Path) -> Iterator[str]:
     lock, last = folder / "queue.lock", time.monotonic() + _PATIENCE
     while (descriptor := try_lock(lock)) is None and time.monotonic() < last:
         time.sleep(_PAUSE)
+    held = f"a process holds {lock} (on each node: fuser -v {lock})"
     try:
-        yield (
-            ""
-            if descriptor is not None
-            else f"a process holds {lock} (on each node: fuser -v {lock})"
-        )
+        yield held if descriptor is None else ""
     finally:
         if descriptor is not None:
             os.close(descriptor)

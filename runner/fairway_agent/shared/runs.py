@@ -213,7 +213,8 @@ def stuck(folder: Path, fault: Fault) -> Fault:
     """Returns the fault of a submission that cannot be completed, and of which a job may have run:
     its results stay."""
     text = f"a part of {folder.name} was submitted earlier, and the rest cannot be: {fault}"
-    hint = f"{fault.record['hint'] or 'once that is fixed, repeat this'}\n"
+    hint = f"{fault.record['hint']}\n" if fault.record["hint"] else ""
+    hint += f"once that is fixed: fairway submit --resume {folder.name}\n"
     hint += f"or end the run: fairway cancel {folder.name}"
     return Fault("cut-off-submission", text, hint, 2)
 

@@ -326,11 +326,8 @@ class Task:
         elif not code and not self.stopped_for and self.spec.outputs:
             empty = outputs.empty_outputs(self.nodes.written(self), self.spec.outputs)
             if lacking := [name for name in empty if self.spec.outputs[name].required]:
-                self.lacks, more, code = (
-                    outputs.empty_message(lacking),
-                    ", and `required`",
-                    IO_ERROR,
-                )
+                self.lacks, code = outputs.empty_message(lacking), IO_ERROR
+                more = ", and `required`"
         if self.lacks:
             self.nodes.append_log_line(self, f"fairway: {self.lacks}{more}")
         ending = f"ended with exit code {code}"

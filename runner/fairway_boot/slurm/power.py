@@ -125,10 +125,8 @@ def reconcile(settings: Settings, capacity: Capacity, name: str) -> None:
     instances = capacity.client.instances()
     with open_registry(settings, name) as registry:
         gone = drop_lost_nodes(instances, registry, among=list(registry.claims))
-        candidates, before = (
-            unregistered_instances(instances, registry),
-            time.time() - settings.orphan_after,
-        )
+        candidates = unregistered_instances(instances, registry)
+        before = time.time() - settings.orphan_after
         registry.see([each.id for each in candidates])
         old = [each for each in candidates if registry.unnamed[each.id] <= before]
         old.sort(key=lambda each: (not each.failed, registry.unnamed[each.id]))

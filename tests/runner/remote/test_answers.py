@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 from endings import refused
-from programs import executable
+from programs import executable, finished
 from receivers import Receiver as ReceiverOfHooks
 from targets import target_of
 from waiting import until
@@ -387,7 +387,8 @@ def test_connection_to_this_machine_by_name_uses_no_ssh_or_tunnel(tmp_path: Path
 def test_connection_to_this_machine_takes_no_bytecode_from_the_shared_folder(
     tmp_path: Path, programs: Path, receiver: ReceiverOfHooks
 ) -> None:
-    """Not even in the programs that a call starts, as the one that notifies of a run's end."""
+    """Not even in the programs that a call starts, as the one that notifies of a run's end, or by
+    which a task's script reaches its nodes."""
     (programs / "python3").symlink_to(sys.executable)
     for name in ("squeue", "sacct"):
         executable(programs / name, "exit 0")
@@ -413,6 +414,8 @@ def test_connection_to_this_machine_takes_no_bytecode_from_the_shared_folder(
     states = StatesRequest({run.name: RunRequest()})
     host.call("fairway_agent.slurm.runs.states", states, StatesReport)
     until(lambda: receiver.seen or (tmp_path / "ran").exists())
+    for name in ("fairway-each-node", "fairway-rsh"):
+        finished(["sh", bundle / "fairway_agent/fanout/ssh" / name])
     assert not (tmp_path / "ran").exists()
 
 
