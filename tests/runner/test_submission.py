@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from targets import target_of
 
 from fairway_agent.spec import Budget, Staged
 from fairway_core.cost.meters import VARIABLE
+from fairway_core.cost.service import PriceService
 from fairway_core.findings import UserError
 from fairway_core.target import Target
 from fairway_runner.engines.local import LocalEngine
@@ -333,7 +335,11 @@ def test_max_cost_uses_the_price_of_the_target_or_its_size_and_is_in_the_plan(
         ({"name": "local", "engine": "local", "nodes": {"min": 1, "max": 9}}, "price: 12.5"),
     ],
 )
-def test_max_cost_without_a_known_price_is_refused(facts: dict[str, Any], hint: str) -> None:
+def test_max_cost_without_a_known_price_is_refused(
+    facts: dict[str, Any], hint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service = partial(PriceService, wait=lambda _: None)
+    monkeypatch.setattr("fairway_core.cost.service.PriceService", service)
     with pytest.raises(UserError, match=r"the price of a node of `(pair|local)` is not known") as e:
         budget_of(JOB, _priced(facts))
     [finding] = e.value.findings

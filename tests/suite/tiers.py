@@ -1,8 +1,9 @@
 """The three tiers of the suite, and the distribution of its files among workers.
 
-`--tier fast` leaves out the tests with the marks `integration` and `nightly`, `--tier usual` those
-with `nightly`. A folder of `INTEGRATION` or `NIGHTLY` counts as marked unless the command line
-names it. The mark of a module is read without importing it, as importing all modules takes 20 s.
+`--tier fast` leaves out the tests with the marks `integration` and `nightly`, and those that took
+longer than `SLOW` when they were recorded; `--tier usual` those with `nightly`. A folder of
+`INTEGRATION` or `NIGHTLY` counts as marked unless the command line names it. The mark of a module
+is read without importing it, as importing all modules takes 20 s.
 """
 
 import json
@@ -18,7 +19,10 @@ from xdist.scheduler import LoadScopeScheduling
 
 TESTS = Path(__file__).resolve().parents[1]
 DURATIONS = TESTS / "durations.json"
-"""Seconds that each file took when it was recorded, by `--record-durations`."""
+"""Seconds that files, of a second or more, and slow tests took when `--record-durations` was given:
+of a test with parameters, its slowest row."""
+SLOW = 0.25
+"""Seconds from which a test is slow: a hundred such tests take as long as all others."""
 
 TIERS = ("fast", "usual", "all")
 INTEGRATION = ("constructs", "end_to_end", "runner/web/browser", "simulator", "stacks")
@@ -39,7 +43,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("tiers")
     group.addoption("--tier", choices=TIERS, default="all", help="the tests to run: %(choices)s")
     group.addoption(
-        "--record-durations", action="store_true", help=f"write {DURATIONS.name} from this run"
+        "--record-durations",
+        action="store_true",
+        help=f"write {DURATIONS.name} from this run; not with --tier fast",
     )
 
 
@@ -76,12 +82,15 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Deselects single tests of other tiers, and sorts the slowest files first."""
     left_out = _left_out(config)
-    kept = [item for item in items if not left_out.intersection(_marks(item))]
-    if len(kept) < len(items):
-        config.hook.pytest_deselected(items=[item for item in items if item not in set(kept)])
-    if config.getoption("tier") != "fast":
-        known = json.loads(DURATIONS.read_text("utf-8")) if DURATIONS.exists() else {}
-        kept.sort(key=lambda item: -known.get(_scope(item.nodeid), 0.0))
+    recorded = json.loads(DURATIONS.read_text("utf-8"))
+    slow = recorded["tests"] if config.getoption("tier") == "fast" else {}
+    kept, deselected = list[pytest.Item](), list[pytest.Item]()
+    for item in items:
+        is_other = left_out.intersection(_marks(item)) or item.nodeid.partition("[")[0] in slow
+        (deselected if is_other else kept).append(item)
+    if deselected:
+        config.hook.pytest_deselected(items=deselected)
+    kept.sort(key=lambda item: -recorded["files"].get(_scope(item.nodeid), 0.0))
     items[:] = kept
 
 
@@ -131,14 +140,34 @@ def pytest_terminal_summary(terminalreporter: TerminalReporter, config: pytest.C
         ):
             terminalreporter.write_line(f"{seconds:8.1f} {folder}")
     if config.getoption("record_durations"):
-        sums = {scope: round(seconds, 1) for scope, seconds in _sums(reports, _scope)}
-        known = json.loads(DURATIONS.read_text("utf-8")) if DURATIONS.exists() else {}
-        merged = {
-            scope: seconds
-            for scope, seconds in sorted({**known, **sums}.items())
-            if seconds >= 1 and (TESTS.parent / scope.partition("[")[0]).exists()
+        _record(reports)
+
+
+def _record(reports: list[pytest.TestReport]) -> None:
+    """Writes the seconds of these reports, and those known of files that did not run."""
+    known = json.loads(DURATIONS.read_text("utf-8"))
+    ran = {report.nodeid.partition("::")[0] for report in reports}
+    fast = [
+        report
+        for report in reports
+        if not {"integration", "nightly"} & report.keywords.keys()
+        and not any(_tiers_of(TESTS.parent / report.nodeid.partition("::")[0]))
+    ]
+    slowest_last = reversed(_sums(fast, lambda test: test))
+    tests = {test.partition("[")[0]: seconds for test, seconds in slowest_last}
+    recorded = {}
+    for kind, found, least in (
+        ("files", dict(_sums(reports, _scope)), 1.0),
+        ("tests", tests, SLOW),
+    ):
+        for name, seconds in known[kind].items():
+            file = re.split(r"\[|::", name)[0]
+            if file not in ran and (TESTS.parent / file).exists():
+                found.setdefault(name, seconds)
+        recorded[kind] = {
+            name: round(found[name], 2) for name in sorted(found) if found[name] >= least
         }
-        DURATIONS.write_text(json.dumps(merged, indent=0) + "\n", "utf-8")
+    DURATIONS.write_text(json.dumps(recorded, indent=0) + "\n", "utf-8")
 
 
 def _sums(
