@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import field, replace
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fairway_agent.quick import dataclass
@@ -43,8 +43,8 @@ class Staged(JsonRecord, called="a staged input"):
 
 @dataclass(frozen=True, slots=True)
 class Best(JsonRecord, called="`best`"):
-    """Choice of a run's best task: the one whose last value of a metric, found in the tasks' output
-    by the pattern, is the lowest or the highest."""
+    """Choice of a run's best task: its last value of a metric, which the pattern finds in the
+    output, is the lowest or the highest."""
 
     metric: str
     pattern: str
@@ -228,10 +228,6 @@ class RunPlan(JsonRecord, called="the plan"):
     def submission(self) -> int:
         return self.retry.submission if self.retry else 0
 
-    def again(self, retry: Retry) -> RunPlan:
-        after = self.after if retry.after is None else retry.after
-        return replace(self, retry=retry, after=after)
-
     def check(self, found: Fields) -> None:
         for run, wanted in self.conditions.items():
             is_known = isinstance(wanted, list) or wanted in ("succeeded", "failed", "ended")
@@ -273,9 +269,8 @@ class Output(JsonRecord, called="an output"):
 
 @dataclass(frozen=True, slots=True)
 class TaskSpec(JsonRecord, called="a task"):
-    """One task: its number or name; its point of a sweep; its size; its outputs; the directory of
-    its checkpoints, if the job names one; its own variables; its script. `wanted` is its share of a
-    node, unless it takes the entire node."""
+    """One task: its number or name, its size, script, point of a sweep, outputs, and own variables;
+    the directory of its checkpoints, if the job names one, and its share of a node, if not all."""
 
     SPARSE = True
 
