@@ -172,8 +172,7 @@ def command_line(
     name: str,
 ) -> list[str]:
     """Returns the command line that runs a command in the container, in this process's directory.
-    `seen` lists the host paths to mount, `names` the variables to pass. With enroot the image is a
-    file that was imported before."""
+    `seen` has the host paths to mount, `names` the variables to pass. Enroot's image is a file."""
     here, image, options = str(Path.cwd()), container.image, container.options
     bound = [*seen, *(f"{path}:{path}:ro" for path in IMAGE_FILES if Path(path).exists())]
     if runtime.is_oci:

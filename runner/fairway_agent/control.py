@@ -71,9 +71,9 @@ class Numbers(tuple[int, ...]):
 @dataclass(frozen=True)
 class Part(JsonRecord, called="a part"):
     """Tasks of one `stage` (`tasks` or `finally`) that the scheduler runs as one job. `indices` are
-    the tasks' numbers, which are also their elements in an array; `job` is "" until it is
-    submitted. `gpus` and `cores` are each task's share of its node, if it does not take the entire
-    node, and `part` is that share as a fraction."""
+    the tasks' numbers, and their elements in an array; `job` is "" until it is submitted. `gpus`
+    and `cores` are each task's share of its node, unless it takes all of it, and `part` is that
+    share as a fraction."""
 
     ONE_OF: ClassVar[dict[str, tuple[str, ...]]] = {"stage": ("tasks", "finally")}
 
@@ -173,8 +173,7 @@ def read(folder: Path) -> Control:
 
 
 def change(folder: Path, submission: int, **values: Any) -> None:
-    """Changes fields of a submission's record. A later submission begins with an empty record;
-    changes to an earlier one are ignored."""
+    """Changes a submission's record. A later one begins empty; an earlier one stays as it was."""
     with locked(folder):
         known = read(folder)
         if submission >= known.submission:
@@ -297,8 +296,7 @@ def is_supervised(folder: Path) -> bool:
 
 
 def lost_state(folder: Path, state: RunState, reason: str) -> RunState:
-    """Returns the state of a run whose supervisor is gone, with its last sign of life as its end:
-    a change of its state, or a sample of a node."""
+    """Returns the state of a run without its supervisor, which ended with its last sign of life."""
     ended = 0.0
     for sign in (folder / state_files.FILE, *(folder / FIGURES).glob("*.jsonl")):
         with suppress(OSError):

@@ -53,17 +53,15 @@ def due(plan: RunPlan, now: float, started: float | None, held: Held) -> float |
     """Returns when the run will exceed a limit if it keeps its nodes; None for never."""
     if started is None:
         return None
-    found = []
-    if plan.max_duration is not None:
-        found.append(started + plan.max_duration)
+    found = [] if plan.max_duration is None else [started + plan.max_duration]
     if plan.max_cost is not None and held.nodes:
         found.append(now + max(0.0, plan.max_cost.node_seconds - held.seconds) / held.nodes)
     return min(found, default=None)
 
 
 def scheduler_limit(plan: RunPlan, preparation: float) -> float | None:
-    """Returns the time limit in seconds to set at a scheduler: enough for all that the job, which
-    keeps its own time, may use. None for no limit."""
+    """Returns the seconds to set as a scheduler's limit: all that the job, which keeps its own
+    time, may use; None for no limit."""
     spans = []
     if plan.timeout is not None:
         spans.append((plan.retries + 1) * (plan.timeout + plan.grace) + preparation)
@@ -147,8 +145,7 @@ class Watch:
         return self.due is not None and time.time() >= self.due and self._look()
 
     def look_back(self) -> bool:
-        """Returns True if the run has exceeded a limit, checked while no task runs to do so; False
-        for a run that has not started."""
+        """Returns True if a run of which no task runs has exceeded a limit since its start."""
         self.started = self._control.started if self.plan.is_limited else None
         return self.started is not None and self._look()
 
@@ -186,8 +183,7 @@ class Watch:
         return False
 
     def take_back(self) -> None:
-        """Removes the run's pending jobs from the scheduler, if it allows that. A job that is just
-        starting sees by itself that it must not."""
+        """Removes the run's pending jobs; one that is just starting sees that it must not."""
 
 
 _MOST = 1 << 20  # bytes of samples read at once; a sample of sixteen GPUs has 2,000
@@ -258,9 +254,8 @@ class IdleWatch:
 
     @property
     def reason(self) -> str:
-        return (
-            f"its GPUs were below {self.limit.below:g} % for {format_duration(self.limit.seconds)}"
-        )
+        span = format_duration(self.limit.seconds)
+        return f"its GPUs were below {self.limit.below:g} % for {span}"
 
     def look(self, now: float) -> bool:
         """Returns True if the GPUs are idle; `now` is the time on the monotonic clock."""

@@ -63,8 +63,7 @@ def make_room(top: Path, path: Path) -> None:
 
 
 def make_folder(top: Path, folder: Path) -> None:
-    """Makes a folder below `top`, in place of a link or file on the way: what comes later is not
-    written through a link that came earlier."""
+    """Makes a folder below `top`; a link or file on the way, which leads elsewhere, is removed."""
     if (found := obstacle(top, folder)) is not None:
         found.unlink()
     folder.mkdir(parents=True, exist_ok=True)
@@ -128,8 +127,7 @@ def make_storable(written: Path) -> list[str]:
 
 
 def _storable(name: str) -> str:
-    """Returns the name with each byte that blob names forbid percent-encoded, and shortened if that
-    makes it too long."""
+    """Returns the name with each byte that blob names forbid percent-encoded."""
     # Control characters, surrogates (which represent bytes that are not UTF-8), private or
     # unassigned code points, and a backslash, which becomes `/`.
     written = "".join(
@@ -156,8 +154,7 @@ _LONGEST_NAME = 240  # bytes: file systems allow 255, and a name that is taken i
 
 
 def draft_of(file: Path, ending: str) -> Path:
-    """Returns the path beside a file for its content until that is complete; no other file that is
-    copied there has that name."""
+    """Returns a path beside a file for its incomplete content, which no other file has."""
     import hashlib  # as above
 
     digest = hashlib.sha256(os.fsencode(file.name)).hexdigest()[:32]

@@ -106,8 +106,7 @@ def _tasks(folder: Path) -> Iterator[TaskState]:
 
 
 def require(folders: Sequence[Path], conditions: Mapping[str, str | list[int]]) -> list[Path]:
-    """Returns the runs that are still active. Raises Fault if a run is gone, or did not end as
-    required."""
+    """Returns the runs that are active. Raises Fault if one is gone, or did not end as required."""
     going = []
     for folder in folders:
         known = state_files.read_run(folder)

@@ -150,8 +150,7 @@ class Reconciliation(ABC):
 
     @cached_property
     def unmet(self) -> list[str]:
-        """Runs that did not end as this one requires, each with its outcome: why its tasks were
-        cancelled without anybody's order, or never began."""
+        """Runs that did not end as this one requires, each with its outcome."""
         number = self.control.submission
         plan = job_facts.read_shared_plan(self.folder, retry=number > 0)
         if not plan.after:

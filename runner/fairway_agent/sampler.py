@@ -96,8 +96,7 @@ class Machine:
         """Source: proc_pid_net(5), and `master` of the kernel's ABI/testing/sysfs-class-net.
 
         An adapter that belongs to another device, as with Azure's accelerated networking, counts
-        with that one; those of a bond or a bridge, which is no device, count themselves. If there
-        is no device, all count.
+        with that one; those of a bond or a bridge count themselves. Without any device, all count.
         """
         found: dict[str, list[str]] = {}
         for line in (self.proc / "net/dev").read_text().splitlines()[2:]:

@@ -192,8 +192,7 @@ class States:
             del self.late[path]
 
     def wait(self, wakeup: socket.socket, deadline: float | None) -> None:
-        """Waits as `processes.wait` does, but no longer than until the next try to write late
-        states, and writes them then."""
+        """Waits as `processes.wait` does, and tries to write late states in between."""
         from fairway_agent import processes  # who reads states waits for nothing
 
         if self.late:
@@ -240,7 +239,7 @@ def is_held(lock: int) -> bool:
 
 
 def write(folder: Path, state: RunState | TaskState) -> None:
-    """Replaces the state file of a folder atomically."""
+    """Replaces the state file of a folder."""
     files.write_json(folder / FILE, state.to_json())
 
 

@@ -171,8 +171,8 @@ def attempt_begun(line: bytes) -> int | None:
 
 
 def append(log: Path, line: str) -> int:
-    """Appends the line to a log, after the end of an unterminated one; a full disk loses it.
-    Returns the offset at which it begins."""
+    """Appends a line to a log, after an unterminated one too, and returns the offset at which it
+    begins; a full disk loses it."""
     written, start = line.encode("utf-8", "surrogateescape") + b"\n", 0
     with suppress(OSError), log.open("a+b") as file:
         if start := file.tell():

@@ -75,12 +75,11 @@ def root_variables() -> dict[str, str]:
 
 def session(folder: Path, environment: Mapping[str, str]) -> dict[str, str]:
     """Returns the variables that make Open MPI keep its session files in a folder, which it creates
-    on each node.
+    on each node. Such settings in `environment` stay, unless they were made for the task that
+    submitted this run.
 
-    Such settings in `environment` stay, unless they were made for the task that submitted this run.
-
-    By default Open MPI uses a folder in /tmp named after its process id. A killed process leaves it
-    behind, and a later one with the same id cannot start.
+    By default it is a folder in /tmp named after its process id. A killed process leaves it behind,
+    and a later one with the same id cannot start.
     """
     own = str(folder)
     outer = environment.get(_OURS, own)
@@ -116,11 +115,11 @@ _TRIES = 200
 
 def free_port(count: int = 1, own: tuple[int, int] | None = None) -> int:
     """Returns the first of `count` consecutive ports on which nobody listens, on any address; from
-    the task's `own` range, its first and last port, if they are free there.
+    the task's `own` range, its first and last port, if they are free there. Raises OSError if no
+    such ports are left.
 
     They lie below the ports that the kernel gives to outgoing connections: between here and the
-    job's own `bind` any program's connection could take one of those. Raises OSError if no such
-    ports are left.
+    job's own `bind` any program's connection could take one of those.
     """
     if own is not None:
         for port in range(own[0], own[1] + 2 - count):

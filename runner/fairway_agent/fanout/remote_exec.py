@@ -67,8 +67,7 @@ _SILENT: dict[str, Any] = {
 
 
 def run(host: str, argv: list[str], environment: dict[str, str]) -> int:
-    """Runs a command on a host until it has ended, sends beats, and passes on signals that arrive.
-    Returns the exit code, LOST without a connection."""
+    """Runs a command on a host, and passes on signals; returns its exit code, or LOST."""
     if config := os.environ.get("FAIRWAY_SSH_CONFIG"):
         # The task's own server always starts the serving side there, whatever command is named.
         words = ["ssh", "-T", "-F", config, "--", host, "fairway-run"]
@@ -185,8 +184,8 @@ def _as_rsh(host: str, words: list[str]) -> int:
 
 
 def each_node(argv: list[str], hosts: list[str], printed: int | None = None) -> int:
-    """Runs a command on every node; returns the first exit code that is not 0, once all have ended.
-    `output_of` takes their output."""
+    """Runs a command on every node, with `printed` as the descriptor of its output; returns the
+    first exit code that is not 0, once all have ended."""
     running: dict[int, subprocess.Popen[bytes]] = {}
     for rank, host in enumerate(hosts):
         # The first one is the main host: this one.

@@ -33,10 +33,7 @@ def queue_of(named: str, shared: Path, cluster: str) -> Path:
     """Returns the folder in which a cluster's runs queue: the one that the target names, or that
     the machines have created since the target was read, or else one among their own files. If
     several people have accounts, it contains `clusters/<cluster>` in place of each person's own.
-
-    Raises Fault if the machines have not created the named one: jobs start on the hosts that it
-    names.
-    """
+    Raises Fault if the machines have not created the named one, whose hosts get jobs."""
     if not named:
         for directory in (*shared.parents, Path("/var/lib")):
             found = directory / _QUEUE
@@ -65,8 +62,7 @@ def _is_the_machines(folder: Path) -> bool:
 class Queue:
     """The place of one run in the queue of a cluster, and the nodes that it has. `began` is when it
     joined, in nanoseconds since 1970. `lost` maps nodes that failed this run to the times of their
-    last announcements before, in seconds since 1970: a node is used again after a new announcement.
-    `reason` is why the run waits."""
+    last announcements before, in seconds since 1970: a new one ends that."""
 
     shared: Path
     cluster: str
@@ -208,8 +204,7 @@ class _SharedNode:
 @dataclass
 class Nodes:
     """Allocator that gives each task nodes of its own, or a share of one of the run's. `reached`
-    maps nodes to the last time that they accepted a connection, on the monotonic clock, and
-    `devices` to what they have reported."""
+    says when each last accepted a connection, on the monotonic clock, `devices` what it has."""
 
     queue: Queue
     lends_nodes: bool = True
@@ -280,8 +275,7 @@ class Nodes:
         return self.shared[host.name].take(wanted)
 
     def _reachable(self, hosts: list[Host]) -> list[Host]:
-        """Returns the nodes if all accept connections; none otherwise, and leaves out those that do
-        not."""
+        """Returns the nodes if all accept connections; else none, and avoids those that do not."""
         now = time.monotonic()
         asked = [
             host.address

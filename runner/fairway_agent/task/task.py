@@ -34,8 +34,7 @@ _STRAY_GRACE = 2.0  # seconds for processes that a finished task left behind
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """Nodes that an attempt has lost: the cause for which it counts, the reason for people, and the
-    addresses of the unreachable ones."""
+    """Loss of nodes: its cause, the reason for people, and the addresses of unreachable ones."""
 
     cause: str
     reason: str
@@ -144,8 +143,7 @@ class Nodes:
         task_logs.append(self.log_file(task), line)
 
     def begin_attempt(self, task: Task, line: str) -> None:
-        """Appends the line of an attempt to the log, and notes where it is: programs may print such
-        lines too."""
+        """Appends an attempt's line to the log, and notes where: programs may print such lines."""
         before = task.begins[: task.attempt - 1]
         start = task_logs.append(self.log_file(task), line)
         task.begins = (*before, *[start] * (task.attempt - len(before)))
