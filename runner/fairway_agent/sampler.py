@@ -58,11 +58,7 @@ class Machine:
         if not before or seconds <= 0:
             return found
         # A counter that has decreased belongs to a replaced device.
-        grown = {
-            name: max(0.0, value - before[name])
-            for name, value in counters.items()
-            if name in before
-        }
+        grown = {n: max(0.0, value - before[n]) for n, value in counters.items() if n in before}
         if total := grown.pop("cpu_total", 0.0):
             found["cpu"] = grown.pop("cpu_busy", 0.0) / total
         if "io_wait" in grown:
@@ -82,8 +78,7 @@ class Machine:
         return {"io_wait": float(line.rpartition("total=")[2]) / _MICROSECONDS}
 
     def _disks(self) -> dict[str, float]:
-        """Source: docs.kernel.org/admin-guide/iostats.html. Counts physical disks only: partitions
-        and RAIDs on them would count twice."""
+        """Source: docs.kernel.org/admin-guide/iostats.html. Partitions and RAIDs do not count."""
         read = written = 0.0
         for line in (self.proc / "diskstats").read_text().splitlines():
             words = line.split()
@@ -114,8 +109,7 @@ class Machine:
 
     def _fabric(self) -> dict[str, float]:
         """Source: the kernel's Documentation/ABI/stable/sysfs-class-infiniband."""
-        ports = list(self._ports())
-        if not ports:
+        if not (ports := list(self._ports())):
             return {}
         names = {"fabric_received": "port_rcv_data", "fabric_sent": "port_xmit_data"}
         return {

@@ -39,12 +39,9 @@ _WAYS = {
 def contract(
     name: str, path: str, *, nodes: int, inside: Sequence[str] = (), contained: bool = False
 ) -> dict[str, str]:
-    """Returns the variables that let a launcher reach the nodes of its task.
-
-    `path` is its PATH. `contained` says that the launcher of a single node runs in the job's
-    container, which has no other node and none of these programs; `inside` is the command prefix
-    that enters the container on each of several nodes.
-    """
+    """Returns the variables that let a launcher, whose PATH is `path`, reach its task's nodes.
+    `contained` says that the launcher of a single node runs in the job's container, which has none
+    of these programs; `inside` is the command prefix that enters it on each of several nodes."""
     place, program, like = _WAYS[name]
     folder = processes.BUNDLE / place
     words = ["fairway-each-node", *inside]
@@ -125,11 +122,11 @@ def free_port(count: int = 1, own: tuple[int, int] | None = None) -> int:
         for port in range(own[0], own[1] + 2 - count):
             if all(map(_is_free, range(port, port + count))):
                 return port
-    first = _EPHEMERAL
+    first = 0
     with contextlib.suppress(OSError, ValueError, IndexError):
         first = int(_RANGE.read_text().split()[0])
     if first - count <= _LOWEST:
-        first = _EPHEMERAL  # all ports are ephemeral here: any one will do
+        first = _EPHEMERAL  # unknown, or all ports are ephemeral here: any one will do
     room = first - count - _LOWEST
     for _ in range(_TRIES if room > 0 else 0):
         # `random` is slower to import than everything else here.

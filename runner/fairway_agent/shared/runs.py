@@ -185,8 +185,7 @@ _INDEX = "tasks.offsets"
 
 
 def forget(folder: Path, submission: int, why: object) -> None:
-    """Forgets a submission that the scheduler does not have; removes a run that has no other, and
-    ends a retry, which others would see queued for ever."""
+    """Forgets a submission that the scheduler does not have: removes a run, or ends a retry."""
     control.change(folder, submission, parts=(), complete=False)
     if submission == 0:
         remove(folder)

@@ -154,11 +154,8 @@ class Queue:
 
     def used_by(self, hosts: list[ClusterHost]) -> str:
         """Names the other runs that use these nodes, each with its number of nodes, if known."""
-        found = Counter(
-            run
-            for host in hosts
-            if (run := user_of(self.folder / "nodes" / host.name)) and run != self.run
-        )
+        used = (user_of(self.folder / "nodes" / host.name) for host in hosts)
+        found = Counter(run for run in used if run and run != self.run)
         words = [f"{run} uses {count}" for run, count in found.most_common(_MOST_NAMED)]
         others = len(found) - len(words)
         words += [f"{others} other runs the rest"] * (others > 0)
@@ -257,19 +254,16 @@ class Nodes:
         report its devices, so that it counts as lost until it announces itself again."""
         try:
             devices = self.devices.get(host.name) or _devices(host)
-        except OSError:
+            if devices is not None:
+                self.devices[host.name] = devices
+                machine.require_room(devices, wanted)
+        except (OSError, NeverFits):
             self.queue.give_back([host])
             raise
         if devices is None:
             self.queue.lose([host.name])
             self.queue.give_back([host])
             return None
-        self.devices[host.name] = devices
-        try:
-            machine.require_room(devices, wanted)
-        except NeverFits:
-            self.queue.give_back([host])
-            raise
         self.shared[host.name] = _SharedNode(host, devices)
         # Even if another run came first meanwhile, it need not wait for a node that nobody uses.
         return self.shared[host.name].take(wanted)
