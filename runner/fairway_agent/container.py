@@ -70,9 +70,8 @@ def image_store_options() -> tuple[str, ...]:
 
 
 def fetch_image(podman: Sequence[str], image: str, environment: Mapping[str, str]) -> None:
-    """Pulls the image unless the host has it, once for all tasks that want it at the same time, and
-    first removes what killed tasks have left. `environment` must not be a task's: Podman leaves a
-    process behind for later use. Raises Fault if the image cannot be pulled."""
+    """Pulls the image unless the host has it, after removing what killed tasks have left.
+    `environment` must not be a task's: Podman leaves a process behind. Raises Fault."""
     with _kept_image(image) as file:
         # Containers of Fairway whose starter is gone: its process ID ends the name.
         listing = [*podman, "ps", "--all", "--filter=label=fairway.run", "--format={{.Names}}"]

@@ -84,8 +84,7 @@ def node_seconds(
     seen: Callable[[Path], float | None] | None = None,
 ) -> Held:
     """Computes the node-seconds used by the tasks of the run in a folder, from their state files.
-    The state of a task that was killed says "running" for ever: `seen`, called with a task's
-    folder, returns when it last showed a sign of life."""
+    A task that was killed is "running" for ever: `seen` returns its last sign of life."""
     total, going = 0.0, 0.0
     for name, number in nodes.items():
         state = state_files.read_task(folder / "tasks" / name)

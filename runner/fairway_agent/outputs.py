@@ -28,10 +28,8 @@ BROUGHT = "from-tasks"
 
 
 def collect(written: Path, kept: Path, outputs: Mapping[str, Output], *, succeeded: bool) -> None:
-    """Moves a task's files to where they are kept. `outputs` has for each id the patterns of its
-    files below `written`, and `when` they are kept: always, on success or on failure. A file that
-    belongs to several outputs is kept in each. Files of no output stay where they were written, and
-    those outside of `written`, to whose folder a link leads, are copied."""
+    """Moves a task's files from `written` to where its `outputs` are kept. One of several is kept
+    in each, one of none stays, and one elsewhere, to whose folder a link leads, is copied."""
     outcomes = ("always", "success" if succeeded else "failure")
     # By resolved paths: links give a file several names, of which an output keeps the first.
     chosen = {
@@ -196,10 +194,9 @@ def _true_path(file: Path) -> Path:
 
 
 def decide_best(folder: Path, plan: RunPlan) -> BestTasks:
-    """Returns the best tasks of other runs by the names of inputs, and chooses those not chosen
-    yet. Raises Fault if a run has none. The first task to begin writes the choice into the run's
-    control record, so that all tasks, and a retry, read the same. Tasks that begin at the same time
-    choose alike, because the other run has ended."""
+    """Returns the best tasks of other runs by the names of inputs. Raises Fault if a run has none.
+    The first task to begin writes the choice into the run's control record, so that all tasks, and
+    a retry, read the same; those that begin together choose alike, as the other run has ended."""
     from fairway_agent import control  # who collects outputs decides nothing
 
     wanted = [each for each in plan.chained if each.best is not None]

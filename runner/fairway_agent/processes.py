@@ -169,9 +169,8 @@ some cannot at once, or never."""
 
 
 def end(sessions: Collection[int], grace: float) -> set[int]:
-    """Ends every process of the sessions. The program's own processes get SIGTERM and `grace`
-    seconds, in which a launcher ends by itself once its ranks have ended; everything that is left
-    then gets SIGKILL. Returns those that are left even so."""
+    """Ends every process of the sessions: the program's own get SIGTERM and `grace` seconds, in
+    which a launcher ends after its ranks, and then all get SIGKILL. Returns those that are left."""
     if not members(sessions):
         return set()
     signal_sessions(sessions, signal.SIGTERM)

@@ -139,19 +139,17 @@ _GRACE = 10.0  # seconds for other nodes' samplers to end
 
 
 def sampler(run: Path | None, seconds: float, parent: int | None = None) -> list[str]:
-    """Returns the command line that samples this node, into the run's folder or to its output. The
-    sampler ends with the process `parent`, which has to start it directly; otherwise with the
-    process that started it, which it learns only once Python runs."""
+    """Returns the command line that samples this node, into the run's folder or to its output. It
+    ends with the process `parent`, which starts it, or with the one it finds once Python runs."""
     words = [*processes.program("fairway_agent.sampler"), str(run or "-"), f"{seconds:g}"]
     return words if parent is None else [*words, str(parent)]
 
 
 @dataclass
 class Sampling:
-    """Sampler of a task's nodes, started after the first seconds. It takes a sample every
-    `seconds`, none if that is None. `words` returns the command line that runs a sampler on each
-    node, and is called when it starts; `environment` is that of the command, without the `hidden`
-    variables. Its output is appended to the file `printed`, if given."""
+    """Sampler of a task's nodes, which takes a sample every `seconds`; never if that is None.
+    `words` returns the command line of a sampler on each node, which runs in the `environment`
+    without the `hidden` variables, and appends its output to the file `printed`, if given."""
 
     seconds: float | None = None
     words: Callable[[float], list[str]] = lambda _: []

@@ -149,9 +149,8 @@ class RunState(JsonRecord, called="the state"):
 
 
 def exit_code_of(state: RunState, codes: Iterable[int | None]) -> int:
-    """Returns the job's own code, given those of its setup and of its tasks in their order: 0, or
-    that of the first that did not succeed; 124 for a run over its own limit; 130 and 5 for a
-    cancelled and a lost one, no matter how its programs ended then."""
+    """Returns the job's own code: 0, or that of the first of its setup and tasks that did not
+    succeed; 124 for a run over its own limit; 130 and 5 for a cancelled and a lost one."""
     if state.state == "succeeded":
         return 0
     if state.exit_code:

@@ -213,8 +213,7 @@ def each_node(argv: list[str], hosts: list[str], printed: int | None = None) -> 
 
 
 def grace(environment: Mapping[str, str]) -> float:
-    """Returns how many seconds the other nodes' commands have to end after one has failed: they may
-    be saving their state, as when the entire task was asked to end."""
+    """Returns the seconds for others to end after a failure: they may be saving their state."""
     return max(_GRACE, float(environment.get("FAIRWAY_GRACE", 0)))
 
 
