@@ -215,14 +215,6 @@ class _Lines:
 
 
 @dataclass
-class _Node:
-    """The time of a node's last sample, and since when its GPUs have been idle."""
-
-    last: float = 0.0
-    since: float | None = None
-
-
-@dataclass
 class IdleWatch:
     """Detects that the GPUs of an attempt have been idle for as long as its job allows. All times
     are those of the samples: without new samples nothing is known, and the task counts as busy.
@@ -242,7 +234,8 @@ class IdleWatch:
     printed: Path | None = None
     is_idle: bool = False
     _lines: dict[str, _Lines] = field(default_factory=dict)
-    _nodes: dict[str, _Node] = field(default_factory=dict)
+    _last: dict[str, float] = field(default_factory=dict)  # time of each node's last sample
+    _since: dict[str, float] = field(default_factory=dict)  # since when its GPUs have been idle
 
     def __post_init__(self) -> None:
         if self.printed is not None:
@@ -261,11 +254,10 @@ class IdleWatch:
         for name, lines in self._lines.items():
             for line in lines.new():
                 self._take(name, line)
-        nodes, lasted = self._nodes.values(), None  # seconds that all nodes were idle together
-        since = [node.since for node in nodes if node.since is not None]
+        lasted = None  # seconds that all nodes were idle together
         wanted = len(self._lines if self.printed is None else self.nodes)
-        if since and len(since) >= max(wanted, len(nodes)):
-            lasted = min(node.last for node in nodes) - max(since)
+        if self._since and len(self._since) >= max(wanted, len(self._last)):
+            lasted = min(self._last.values()) - max(self._since.values())
         self.is_idle = lasted is not None and lasted >= self.limit.seconds
         left = 0.0 if self.is_idle else self.limit.seconds - max(0.0, lasted or 0.0)
         self.due = now + max(left, self.seconds, _SOONEST_LOOK)
@@ -274,7 +266,7 @@ class IdleWatch:
     def _take(self, name: str, line: bytes) -> None:
         with suppress(ValueError, RecursionError, Unfit):  # the disk was full
             sample = Fields(json.loads(line), "a sample")
-            node = self._nodes.setdefault(name or sample.text("node"), _Node())
+            node = name or sample.text("node")
             moment, found = sample.span("time"), dict[int, float | None]()
             for each in sample.each("gpus"):
                 gpu = Fields(each, "a GPU")
@@ -283,8 +275,9 @@ class IdleWatch:
             uses = [found.get(index) for index in own]
             # Idle only if every GPU's use is known.
             is_busy = any(use is None or round(use * 100, 3) >= self.limit.below for use in uses)
+            pause = moment - self._last.get(node, moment)
             if not uses or is_busy:
-                node.since = None
-            elif node.since is None or not 0 <= moment - node.last <= _GAPS * SLOWER * self.seconds:
-                node.since = moment
-            node.last = moment
+                self._since.pop(node, None)
+            elif node not in self._since or not 0 <= pause <= _GAPS * SLOWER * self.seconds:
+                self._since[node] = moment
+            self._last[node] = moment

@@ -125,7 +125,8 @@ def make_storable(written: Path) -> list[str]:
 
 
 def _storable(name: str) -> str:
-    """Returns the name with each byte that blob names forbid percent-encoded."""
+    """Returns the name with each byte that blob names forbid percent-encoded; of one that then is
+    too long, both ends and its digest."""
     # Control characters, surrogates (which represent bytes that are not UTF-8), private or
     # unassigned code points, and a backslash, which becomes `/`.
     written = "".join(
@@ -134,14 +135,9 @@ def _storable(name: str) -> str:
         else each
         for each in name
     )
-    return written if written == name else _shortened(written)
-
-
-def _shortened(name: str) -> str:
-    """Returns the name; of one that cannot be lengthened, both ends and its digest."""
-    data = name.encode(errors="surrogateescape")
-    if len(data) <= _LONGEST_NAME:
-        return name
+    data = written.encode(errors="surrogateescape")
+    if written == name or len(data) <= _LONGEST_NAME:
+        return written
     import hashlib  # loads OpenSSL, which a look at a run does not need
 
     begin, end = (part.decode(errors="ignore") for part in (data[:100], data[-100:]))
