@@ -69,7 +69,8 @@ def test_control_record_with_a_bad_value_is_reported_as_damaged(
 
 
 def test_control_record_of_another_version_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "control.json").write_text(json.dumps({**FULL.to_json(), "version": 9}))
+    facts = {**FULL.to_json(), "version": 9, "parts": {"of": "another kind"}}
+    (tmp_path / "control.json").write_text(json.dumps(facts))
     with pytest.raises(Damaged, match="its version is 9, and this release reads 1") as caught:
         control.read(tmp_path)
     assert "use the release that wrote it" in caught.value.said
