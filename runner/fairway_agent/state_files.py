@@ -60,12 +60,11 @@ class TaskState(JsonRecord, called="the state"):
     joined by commas), and `log_size` how many bytes an ended task has printed; `begins` has the
     bytes of its log at which its attempts after the first begin. `job`, `submission` and `stopped`
     belong to a scheduler: its job id, the submission that this was for, and true if the scheduler
-    ended it. `requeues` counts how often Slurm or Batch restarted the task elsewhere.
-    `ends` counts the attempts of this start of the run that did not end well, by cause: an `error`,
-    a lost `node`, a `preemption`. `gpus` and `cores` are the numbers of its devices, and `part` the
-    fraction of the node, if it has not the entire node. `best` says which tasks of other runs kept
-    its inputs, if that was decided when it began. `empty_outputs` names the outputs without a file
-    of a task that has succeeded.
+    ended it. `requeues` counts how often Slurm or Batch restarted the task elsewhere. `ends` counts
+    the attempts of this start of the run that did not end well, by cause. `gpus` and `cores` are
+    the numbers of its devices, and `part` the fraction of the node, if it has not all. `best` says
+    which tasks of other runs kept its inputs, if that was decided when it began, `empty_outputs`
+    which outputs of a task that has succeeded have no file.
     """
 
     SPARSE = True

@@ -365,8 +365,7 @@ class Supervisor:
         return min((each for each in due if each is not None), default=None)
 
     def _outcome(self) -> str:
-        # A setup that was told to end has not failed; and a run that was told to end may have ended
-        # by itself before.
+        # A setup that was told to end has not failed.
         setup_failed = self.setup_failed and not self.ending
         ended = state_files.end_state(self.counts, setup_failed=setup_failed)
         return "failed" if self.limit else ended
