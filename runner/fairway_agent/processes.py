@@ -180,7 +180,10 @@ def end(sessions: Collection[int], grace: float) -> set[int]:
     return kill(sessions)
 
 
-def end_all(find: Callable[[], set[int]], grace: float) -> set[int]:
+STRAY_GRACE = 2.0  # seconds for what a program that has ended left behind
+
+
+def end_all(find: Callable[[], set[int]], grace: float = STRAY_GRACE) -> set[int]:
     """Ends every process of the sessions that `find` returns, as `end` does."""
     left = end(find(), grace)
     # Repeated for programs that have just started their own session.
@@ -197,9 +200,9 @@ def adopt_orphans() -> None:
     libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)  # if it fails, fewer strays are found
 
 
-def end_orphans(own: Collection[int], grace: float) -> None:
+def end_orphans(own: Collection[int]) -> None:
     """Ends all children of this process except its `own`, with their sessions."""
-    end_all(lambda: sessions_of_all(reap(own)) - {os.getsid(0)}, grace)
+    end_all(lambda: sessions_of_all(reap(own)) - {os.getsid(0)})
     reap(own)
 
 

@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 
     from fairway_agent.spec import RunPlan
 
-_STRAY_GRACE = 2.0  # seconds for tasks' leftover processes that lack a mark
 _ROOM_WAIT = 3600.0  # seconds after the last task for a full disk to have room again
 _GUARD_GRACE = 5.0  # seconds for the tasks of a killed supervisor
 
@@ -109,7 +108,7 @@ class Supervisor:
         except Fault as fault:  # a file of the run is damaged: end everything
             self.reason, broken = fault.said, True
             for task in self._running_tasks():
-                processes.end_all(task.sessions, _STRAY_GRACE)
+                processes.end_all(task.sessions)
                 task.record(replace(task.status("cancelled"), ended=time.time()))
             self.counts["cancelled"] += self.counts.pop("running", 0)
             self.sampling.end()
@@ -221,7 +220,7 @@ class Supervisor:
                 self._record("running" if self.started else "queued")
                 self.states.wait(self.wakeup, self._next_deadline())
                 self._look_after_running()
-        processes.end_orphans(self._own, _STRAY_GRACE)
+        processes.end_orphans(self._own)
 
     def _next(self, tasks: Iterator[Attempts]) -> Attempts | None:
         """Returns the task whose turn is next: one that had to wait, or the next of a stage."""

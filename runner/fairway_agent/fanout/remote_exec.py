@@ -245,7 +245,6 @@ class Command:
 
 _MARK = "_FAIRWAY_CHANNEL"
 _CUT_GRACE = 5.0  # seconds for the command if the connection is lost
-_STRAY_GRACE = 2.0  # seconds for processes that the command leaves behind
 
 
 class Served:
@@ -290,7 +289,7 @@ def serve(served: Served, part: bytes) -> int:
             if is_gone:
                 processes.end_all(served.sessions, served.grace())
                 return LOST
-    processes.end_all(served.sessions, _STRAY_GRACE)
+    processes.end_all(served.sessions)
     code = 128 - code if code < 0 else code
     return NOT_LOST if code == LOST else code
 

@@ -169,7 +169,6 @@ def missing_input(task: Task) -> str:
     return ""
 
 
-_STRAY_GRACE = 2.0  # seconds for an attempt that was not recorded
 _START_WAIT = 600.0  # seconds for a cause that keeps tasks from starting to disappear
 
 
@@ -288,7 +287,7 @@ class Attempts:
             if not has_begun:
                 task.attempt, task.stopped_for = number, ""
             else:  # its state could not be written
-                processes.end_all(task.sessions, _STRAY_GRACE)
+                processes.end_all(task.sessions)
             if has_begun or not self.patience.lasts(error):
                 code, reason = self.backend.refusal(error)
                 self.finish("failed", code, reason)

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from fairway_agent.machine import Host
 
 MACHINE_STOPPED = "its machine was stopped"
-_STRAY_GRACE = 2.0  # seconds for processes that a finished task left behind
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,7 +308,7 @@ class Task:
         if code is None:
             return None
         # Leftover processes would occupy cores long after the task is forgotten.
-        self._say_left(processes.end_all(self.sessions, _STRAY_GRACE))
+        self._say_left(processes.end_all(self.sessions))
         if self.pump is not None:
             self.pump.join(task_logs.LAST_OUTPUT)
         if self.session_folder is not None:
