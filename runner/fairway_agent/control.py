@@ -6,18 +6,16 @@ one by one. `started` is the time at which the run became active, and `limit` th
 that it has exceeded. `unmet` lists the reasons against starting the run, once the runs that it
 depends on have ended. `notified` lists the events that were reported to somebody. `final` holds the
 tasks whose final state is known, and `best` the tasks of other runs whose outputs this run uses.
-`ended` holds the Jobs and pods that Kubernetes' controller has ended, with the reasons. `blocked`
-holds the tasks, or objects to create, that cannot start there, with the reasons. `lacking` holds
-the tasks there whose first pod waits for others: the reason, and the time at which nodes were last
-started for these, 0 for never.
-
 All fields but `best` belong to one submission, which counts the starts of the run from 0.
+
+On Kubernetes `ended` holds the Jobs and pods that the controller has ended, and `blocked` the tasks
+or objects that cannot start, each with the reason; `lacking` holds the tasks whose first pod waits
+for others: the reason, and when nodes were last started for these, 0 for never.
 
 A program holds `control.lock` while it changes a field. One that hands a run over to its scheduler,
 or takes it back, holds `submit.lock`, and takes `control.lock` within.
 
-On this machine and on a plain cluster a supervisor runs a run's tasks. It is started here,
-detached, and holds the run's `lock` for as long as it lives. Signals tell it to look, or to end.
+On this machine and on a plain cluster the run's supervisor is started and signalled here.
 """
 
 from __future__ import annotations

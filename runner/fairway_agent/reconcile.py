@@ -2,9 +2,8 @@
 scheduler's report on their jobs.
 
 A task writes its own states while it runs. A state that it cannot write, because it has not begun,
-its node died or the scheduler ended it, is decided here by one rule for all schedulers, whenever a
-client or a program of the run looks. A final state never changes. Looking changes nothing at the
-scheduler.
+its node died or the scheduler ended it, is decided here by one rule for all schedulers, whenever
+somebody looks. A final state never changes. Looking changes nothing at the scheduler.
 """
 
 from __future__ import annotations

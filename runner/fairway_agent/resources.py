@@ -169,8 +169,7 @@ def pin(cores: Sequence[int]) -> None:
 
 
 def own_cores() -> tuple[int, ...]:
-    """Returns the cores that a scheduler has pinned this process to; none if it may use all of the
-    node's: then its share of processor time is enforced in another way, or not at all."""
+    """Returns the cores that a scheduler has pinned this process to; none if it may use all."""
     cores = tuple(sorted(os.sched_getaffinity(0)))
     return () if len(cores) == os.cpu_count() else cores
 

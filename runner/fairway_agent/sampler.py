@@ -2,8 +2,7 @@
 
 Started as `sampler RUN_FOLDER SECONDS [PARENT]`; appends lines of JSON to `figures/NODE.jsonl` in
 the run's folder. If nodes share no folder, RUN_FOLDER is `-`: lines go to standard output, and each
-names its node. It ends on SIGTERM, and by itself when the process PARENT has ended, by default the
-one that started it.
+names its node. It ends on SIGTERM, and with the process PARENT, by default the one that started it.
 """
 
 from __future__ import annotations

@@ -54,9 +54,8 @@ class Best(JsonRecord, called="`best`"):
 @dataclass(frozen=True, slots=True)
 class Chained(JsonRecord, called="an input of another run"):
     """An input that a task of another run has kept: the folder `path`, relative to the parent of
-    the folder `runs`. If that is not the other run's own project, it is copied from `source`, the
-    same folder in the submitting project. A `*` in `path` stands for the number of the `best` task,
-    which is known once the other run has ended."""
+    the folder `runs`, copied from `source`, the same folder in the submitting project, if the other
+    run is of another. A `*` in `path` stands for the number of the `best` task."""
 
     name: str
     path: str

@@ -51,9 +51,8 @@ class Supervisor:
     `stage` is the one whose tasks run. `blocked` says that the next task waits for what others use,
     and `notified` is the process that reports that. `patience` knows why a task cannot start just
     now. `limit` names the run's own limit that it has exceeded, and `limit_due` when it will exceed
-    one, on the monotonic clock. `spent` counts the node-seconds of attempts that have ended.
-    `cancelled` has the names of tasks that the user has cancelled one by one. `ending` is why all
-    are to end: the user cancels the run, or its machine stops.
+    one, on the monotonic clock. `spent` counts the node-seconds of ended attempts. `cancelled` has
+    the names of tasks that were cancelled one by one, and `ending` is why all are to end.
     """
 
     folder: Path
