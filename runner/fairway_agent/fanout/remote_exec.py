@@ -244,7 +244,7 @@ class Command:
 
 
 _MARK = "_FAIRWAY_CHANNEL"
-_CUT_GRACE = 5.0  # seconds for the command if the connection is lost
+_CUT_GRACE = 5.0  # seconds for the command if the connection is lost, since the order to end
 
 
 class Served:
@@ -260,12 +260,7 @@ class Served:
             stdin=subprocess.DEVNULL,
             start_new_session=True,
         )
-        self.ended: float | None = None
-
-    def grace(self) -> float:
-        """Returns the seconds left for it if the other side is gone, since the order to end."""
-        ended = time.monotonic() if self.ended is None else self.ended
-        return max(0.0, ended + _CUT_GRACE - time.monotonic())
+        self.ended: float | None = None  # when it was told to end
 
     def sessions(self) -> set[int]:
         return {self.process.pid} | processes.sessions_with(self.mark)
@@ -287,7 +282,8 @@ def serve(served: Served, part: bytes) -> int:
                 data, heard = os.read(0, 65536), time.monotonic()
                 is_gone, part = not data, _obeyed(served, part + data)
             if is_gone:
-                processes.end_all(served.sessions, served.grace())
+                spent = 0.0 if served.ended is None else time.monotonic() - served.ended
+                processes.end_all(served.sessions, max(0.0, _CUT_GRACE - spent))
                 return LOST
     processes.end_all(served.sessions)
     code = 128 - code if code < 0 else code

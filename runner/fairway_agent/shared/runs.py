@@ -100,7 +100,7 @@ def unwritable(shared: Path, error: OSError) -> Fault:
 def receive(
     shared: Path, request: messages.ReceiveRequest, payload: IO[bytes]
 ) -> messages.ReceiveReport:
-    """Creates the run's folder from a tar file. Raises Fault if another run has its id."""
+    """Creates the run's folder, unless it exists. Raises Fault if another run has its id."""
     run, code = request.run, request.code
     folder = shared / "runs" / run
     try:
