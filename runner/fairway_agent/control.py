@@ -6,18 +6,16 @@ one by one. `started` is the time at which the run became active, and `limit` th
 that it has exceeded. `unmet` lists the reasons against starting the run, once the runs that it
 depends on have ended. `notified` lists the events that were reported to somebody. `final` holds the
 tasks whose final state is known, and `best` the tasks of other runs whose outputs this run uses.
-`ended` holds the Jobs and pods that Kubernetes' controller has ended, with the reasons. `blocked`
-holds the tasks, or objects to create, that cannot start there, with the reasons. `lacking` holds
-the tasks there whose first pod waits for others: the reason, and the time at which nodes were last
-started for these, 0 for never.
-
 All fields but `best` belong to one submission, which counts the starts of the run from 0.
+
+On Kubernetes `ended` holds the Jobs and pods that the controller has ended, and `blocked` the tasks
+or objects that cannot start, each with the reason; `lacking` holds the tasks whose first pod waits
+for others: the reason, and when nodes were last started for these, 0 for never.
 
 A program holds `control.lock` while it changes a field. One that hands a run over to its scheduler,
 or takes it back, holds `submit.lock`, and takes `control.lock` within.
 
-On this machine and on a plain cluster a supervisor runs a run's tasks. It is started here,
-detached, and holds the run's `lock` for as long as it lives. Signals tell it to look, or to end.
+On this machine and on a plain cluster the run's supervisor is started and signalled here.
 """
 
 from __future__ import annotations
@@ -71,9 +69,9 @@ class Numbers(tuple[int, ...]):
 @dataclass(frozen=True)
 class Part(JsonRecord, called="a part"):
     """Tasks of one `stage` (`tasks` or `finally`) that the scheduler runs as one job. `indices` are
-    the tasks' numbers, which are also their elements in an array; `job` is "" until it is
-    submitted. `gpus` and `cores` are each task's share of its node, if it does not take the entire
-    node, and `part` is that share as a fraction."""
+    the tasks' numbers, and their elements in an array; `job` is "" until it is submitted. `gpus`
+    and `cores` are each task's share of its node, unless it takes all of it, and `part` is that
+    share as a fraction."""
 
     ONE_OF: ClassVar[dict[str, tuple[str, ...]]] = {"stage": ("tasks", "finally")}
 
@@ -173,8 +171,7 @@ def read(folder: Path) -> Control:
 
 
 def change(folder: Path, submission: int, **values: Any) -> None:
-    """Changes fields of a submission's record. A later submission begins with an empty record;
-    changes to an earlier one are ignored."""
+    """Changes a submission's record. A later one begins empty; an earlier one stays as it was."""
     with locked(folder):
         known = read(folder)
         if submission >= known.submission:
@@ -297,8 +294,7 @@ def is_supervised(folder: Path) -> bool:
 
 
 def lost_state(folder: Path, state: RunState, reason: str) -> RunState:
-    """Returns the state of a run whose supervisor is gone, with its last sign of life as its end:
-    a change of its state, or a sample of a node."""
+    """Returns the state of a run without its supervisor, which ended with its last sign of life."""
     ended = 0.0
     for sign in (folder / state_files.FILE, *(folder / FIGURES).glob("*.jsonl")):
         with suppress(OSError):

@@ -83,8 +83,7 @@ def chosen(processes: list[Process], rank: int | None) -> list[Process]:
     nothing if the rank is not on this node.
 
     The innermost has all variables: those of the job's `env:` are set on the way to it. Processes
-    that run next to the task itself, with variables for ranks of their own, are avoided if
-    possible.
+    next to the task itself, with variables for ranks of their own, are avoided if possible.
     """
     own = [each for each in processes if b"FAIRWAY_PID" not in each.environment]
     processes = own if own and rank is None else processes

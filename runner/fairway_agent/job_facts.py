@@ -108,7 +108,9 @@ def read_plan(folder: Path, *, retry: bool = False) -> RunPlan:
     path = folder / "plan.json"
     plan = parse(path, path.read_bytes(), RunPlan.from_json)
     wanted = read_retry(folder) if retry else None
-    return plan.again(wanted) if wanted else plan
+    if wanted is None:
+        return plan
+    return replace(plan, retry=wanted, after=plan.after if wanted.after is None else wanted.after)
 
 
 def read_retry(folder: Path) -> Retry | None:

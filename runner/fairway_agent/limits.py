@@ -53,17 +53,15 @@ def due(plan: RunPlan, now: float, started: float | None, held: Held) -> float |
     """Returns when the run will exceed a limit if it keeps its nodes; None for never."""
     if started is None:
         return None
-    found = []
-    if plan.max_duration is not None:
-        found.append(started + plan.max_duration)
+    found = [] if plan.max_duration is None else [started + plan.max_duration]
     if plan.max_cost is not None and held.nodes:
         found.append(now + max(0.0, plan.max_cost.node_seconds - held.seconds) / held.nodes)
     return min(found, default=None)
 
 
 def scheduler_limit(plan: RunPlan, preparation: float) -> float | None:
-    """Returns the time limit in seconds to set at a scheduler: enough for all that the job, which
-    keeps its own time, may use. None for no limit."""
+    """Returns the seconds to set as a scheduler's limit: all that the job, which keeps its own
+    time, may use; None for no limit."""
     spans = []
     if plan.timeout is not None:
         spans.append((plan.retries + 1) * (plan.timeout + plan.grace) + preparation)
@@ -86,8 +84,7 @@ def node_seconds(
     seen: Callable[[Path], float | None] | None = None,
 ) -> Held:
     """Computes the node-seconds used by the tasks of the run in a folder, from their state files.
-    The state of a task that was killed says "running" for ever: `seen`, called with a task's
-    folder, returns when it last showed a sign of life."""
+    A task that was killed is "running" for ever: `seen` returns its last sign of life."""
     total, going = 0.0, 0.0
     for name, number in nodes.items():
         state = state_files.read_task(folder / "tasks" / name)
@@ -147,8 +144,7 @@ class Watch:
         return self.due is not None and time.time() >= self.due and self._look()
 
     def look_back(self) -> bool:
-        """Returns True if the run has exceeded a limit, checked while no task runs to do so; False
-        for a run that has not started."""
+        """Returns True if a run of which no task runs has exceeded a limit since its start."""
         self.started = self._control.started if self.plan.is_limited else None
         return self.started is not None and self._look()
 
@@ -186,8 +182,7 @@ class Watch:
         return False
 
     def take_back(self) -> None:
-        """Removes the run's pending jobs from the scheduler, if it allows that. A job that is just
-        starting sees by itself that it must not."""
+        """Removes the run's pending jobs; one that is just starting sees that it must not."""
 
 
 _MOST = 1 << 20  # bytes of samples read at once; a sample of sixteen GPUs has 2,000
@@ -220,14 +215,6 @@ class _Lines:
 
 
 @dataclass
-class _Node:
-    """The time of a node's last sample, and since when its GPUs have been idle."""
-
-    last: float = 0.0
-    since: float | None = None
-
-
-@dataclass
 class IdleWatch:
     """Detects that the GPUs of an attempt have been idle for as long as its job allows. All times
     are those of the samples: without new samples nothing is known, and the task counts as busy.
@@ -247,7 +234,8 @@ class IdleWatch:
     printed: Path | None = None
     is_idle: bool = False
     _lines: dict[str, _Lines] = field(default_factory=dict)
-    _nodes: dict[str, _Node] = field(default_factory=dict)
+    _last: dict[str, float] = field(default_factory=dict)  # time of each node's last sample
+    _since: dict[str, float] = field(default_factory=dict)  # since when its GPUs have been idle
 
     def __post_init__(self) -> None:
         if self.printed is not None:
@@ -258,20 +246,18 @@ class IdleWatch:
 
     @property
     def reason(self) -> str:
-        return (
-            f"its GPUs were below {self.limit.below:g} % for {format_duration(self.limit.seconds)}"
-        )
+        span = format_duration(self.limit.seconds)
+        return f"its GPUs were below {self.limit.below:g} % for {span}"
 
     def look(self, now: float) -> bool:
         """Returns True if the GPUs are idle; `now` is the time on the monotonic clock."""
         for name, lines in self._lines.items():
             for line in lines.new():
                 self._take(name, line)
-        nodes, lasted = self._nodes.values(), None  # seconds that all nodes were idle together
-        since = [node.since for node in nodes if node.since is not None]
+        lasted = None  # seconds that all nodes were idle together
         wanted = len(self._lines if self.printed is None else self.nodes)
-        if since and len(since) >= max(wanted, len(nodes)):
-            lasted = min(node.last for node in nodes) - max(since)
+        if self._since and len(self._since) >= max(wanted, len(self._last)):
+            lasted = min(self._last.values()) - max(self._since.values())
         self.is_idle = lasted is not None and lasted >= self.limit.seconds
         left = 0.0 if self.is_idle else self.limit.seconds - max(0.0, lasted or 0.0)
         self.due = now + max(left, self.seconds, _SOONEST_LOOK)
@@ -280,7 +266,7 @@ class IdleWatch:
     def _take(self, name: str, line: bytes) -> None:
         with suppress(ValueError, RecursionError, Unfit):  # the disk was full
             sample = Fields(json.loads(line), "a sample")
-            node = self._nodes.setdefault(name or sample.text("node"), _Node())
+            node = name or sample.text("node")
             moment, found = sample.span("time"), dict[int, float | None]()
             for each in sample.each("gpus"):
                 gpu = Fields(each, "a GPU")
@@ -289,8 +275,9 @@ class IdleWatch:
             uses = [found.get(index) for index in own]
             # Idle only if every GPU's use is known.
             is_busy = any(use is None or round(use * 100, 3) >= self.limit.below for use in uses)
+            pause = moment - self._last.get(node, moment)
             if not uses or is_busy:
-                node.since = None
-            elif node.since is None or not 0 <= moment - node.last <= _GAPS * SLOWER * self.seconds:
-                node.since = moment
-            node.last = moment
+                self._since.pop(node, None)
+            elif node not in self._since or not 0 <= pause <= _GAPS * SLOWER * self.seconds:
+                self._since[node] = moment
+            self._last[node] = moment

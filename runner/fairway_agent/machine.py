@@ -43,9 +43,8 @@ class Allocator(Protocol):
     """Reason why the last request got nothing."""
 
     def take(self, nodes: int, ranks: int, wanted: Wanted | None = None) -> list[Host] | None:
-        """Allocates nodes to a task and returns them: none if it needs none of its own, None if it
-        has to wait. `wanted` is its share of a node, unless it takes the entire node. Raises
-        NeverFits if no node is that large."""
+        """Allocates nodes to a task, or its `wanted` share of one; returns [] if it needs none of
+        its own, and None if it has to wait. Raises NeverFits if no node is that large."""
 
     def give_back(self, hosts: list[Host], ranks: int, lost: Collection[str] = ()) -> None:
         """Frees the nodes of a task that has ended; `lost` are the unreachable addresses."""

@@ -40,8 +40,7 @@ def answer(called: str, shared: str) -> None:
     request = REQUESTS[verb].from_json(json.loads(payload.readline()))
     value: dict[str, object]
     try:
-        found = act(Path(shared).expanduser(), request, payload)
-        value = {"answer": found.to_json()}
+        value = {"answer": act(Path(shared).expanduser(), request, payload).to_json()}
     except Fault as fault:
         value = {"fault": fault.record}
     except OSError as error:

@@ -37,11 +37,9 @@ _PARTS = re.compile(
 
 
 def find(name: str, pattern: re.Pattern[str], texts: Sequence[str]) -> Found:
-    """Returns the values of a metric in texts. Raises Fault if its pattern takes too long, which
-    only the main thread can notice."""
+    """Returns the values of a metric in texts. Raises Fault if its pattern takes too long."""
     try:
-        with process_limits.cpu_limit():
-            return values_of(pattern, texts)
+        return values_of(pattern, texts)
     except process_limits.OverLimit:
         raise Fault("slow-metric", *too_slow(name, pattern), exit_code=2) from None
 
@@ -57,14 +55,16 @@ def too_slow(name: str, pattern: re.Pattern[str]) -> tuple[str, str]:
 
 
 def values_of(pattern: re.Pattern[str], texts: Sequence[str]) -> Found:
-    """Returns the values that a pattern finds: numbers, `nan` and infinities."""
-    return [
-        (index, value)
-        for index, text in enumerate(texts)
-        if text
-        for match in pattern.finditer(text)
-        if (value := _number(match)) is not None
-    ]
+    """Returns the values that a pattern finds: numbers, `nan` and infinities. Raises OverLimit if
+    it takes too long, which only the main thread can notice."""
+    with process_limits.cpu_limit():
+        return [
+            (index, value)
+            for index, text in enumerate(texts)
+            if text
+            for match in pattern.finditer(text)
+            if (value := _number(match)) is not None
+        ]
 
 
 def _number(match: re.Match[str]) -> float | None:
@@ -118,12 +118,9 @@ class MetricLog:
     finite: bool = True
 
     def read(self, *, ended: bool = True) -> Iterator[tuple[str, float]]:
-        """Yields the values printed since the last call, by the name of their metric.
-
-        `ended` says that the log is complete, so that an unterminated last line is read too. A log
-        that does not exist yet has no values. Raises what `search` raises if a pattern takes too
-        long.
-        """
+        """Yields the values printed since the last call, by the name of their metric; none of a log
+        that does not exist yet. `ended` says that the log is complete, so that an unterminated last
+        line is read too. Raises what `search` raises."""
         try:
             file = self.path.open("rb")
         except FileNotFoundError:
@@ -154,32 +151,29 @@ def next_line(path: Path, start: int) -> int:
         return start - 1 + len(file.readline(_CHUNK))
 
 
-def tail_values(
-    path: Path, patterns: Patterns, search: Search = find, *, finite: bool = True
-) -> dict[str, float] | None:
-    """Returns the last value of each metric from the end of a log alone, so that a long log costs
-    no more than a short one; None if a metric is missing there and may have a value further up."""
+def tail_values(path: Path, patterns: Patterns, search: Search) -> dict[str, float] | None:
+    """Returns the last value of each metric, which may be `nan` or infinite, from the end of a log
+    alone, so that a long log costs no more than a short one; None if a metric is missing there and
+    may have a value further up."""
     try:
         start = max(0, path.stat().st_size - _TAIL)
     except FileNotFoundError:
         return {}
     first = next_line(path, start)
-    found = dict(MetricLog(path, patterns, first, search=search, finite=finite).read())
+    found = dict(MetricLog(path, patterns, first, search=search, finite=False).read())
     if start and len(found) < len(patterns):
         return None
     return {name: found[name] for name in patterns if name in found}
 
 
-def final_value(
-    path: Path, name: str, pattern: re.Pattern[str], search: Search = find
-) -> float | None:
+def final_value(path: Path, name: str, pattern: re.Pattern[str]) -> float | None:
     """Returns the last value of a metric in a log, `nan` and infinities included, or None. These
     are found even if the pattern matches only digits: a program that has diverged prints
     `loss=nan`, which `loss=([0-9.]+)` does not match."""
     patterns = {name: with_no_number(pattern)}
-    found = tail_values(path, patterns, search, finite=False)
+    found = tail_values(path, patterns, find)
     if found is None:
-        found = dict(MetricLog(path, patterns, search=search, finite=False).read())
+        found = dict(MetricLog(path, patterns, finite=False).read())
     return found.get(name)
 
 

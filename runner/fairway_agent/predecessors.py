@@ -44,9 +44,8 @@ def watch(folders: Sequence[str], bell: socket.socket) -> threading.Event:
 
 
 def decide(folder: Path, plan: RunPlan, submission: int) -> list[str] | None:
-    """Returns the reasons against starting the run of a folder, as `run-id failed`: an empty list
-    if it may begin, or None while that depends on runs that are still active. The decision is made
-    once for each submission: later changes of those runs have no effect."""
+    """Returns the reasons against starting the run of a folder, as `run-id failed`; [] if there are
+    none, None while that depends on active runs. It is decided once for each submission."""
     with control.locked(folder):
         known = control.read(folder).of(submission).unmet
         if known is not None:
@@ -106,8 +105,7 @@ def _tasks(folder: Path) -> Iterator[TaskState]:
 
 
 def require(folders: Sequence[Path], conditions: Mapping[str, str | list[int]]) -> list[Path]:
-    """Returns the runs that are still active. Raises Fault if a run is gone, or did not end as
-    required."""
+    """Returns the runs that are active. Raises Fault if one is gone, or did not end as required."""
     going = []
     for folder in folders:
         known = state_files.read_run(folder)

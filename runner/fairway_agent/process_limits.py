@@ -7,7 +7,7 @@ import resource
 import signal
 import sys
 import threading
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from functools import cache
 from typing import TYPE_CHECKING, NoReturn
 
@@ -34,7 +34,7 @@ def cpu_limit() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    with nullcontext() if _is_prepared else prepared():
+    with prepared():
         signal.setitimer(signal.ITIMER_VIRTUAL, CPU_LIMIT, CPU_LIMIT)
         try:
             yield

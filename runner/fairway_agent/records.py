@@ -25,7 +25,7 @@ from typing import (
 from fairway_boot.files import Fault
 
 T = TypeVar("T")
-Read = Callable[["Fields", str], Any]
+Read = Callable[["Fields", Any], Any]
 HINT = "submit the job again from its file"
 _MOST = 1 << 53  # larger integers are not exact in every JSON parser
 _LAST_SECOND = 253_402_300_800.0  # the year 10000, after Python's last one
@@ -51,7 +51,7 @@ def excerpt(value: object) -> str:
 
 class Fields:
     """Typed access to the fields of a mapping. Raises Unfit, which names field and record, for one
-    that is missing or of another type. Fields read with `or_none` may be null or missing."""
+    that is missing or of another type."""
 
     __slots__ = ("facts", "what")
 
@@ -131,11 +131,10 @@ class Fields:
 
     def _between(self, name: str, kind: Any, least: float, end: float) -> float:
         """Returns a number from `least` to below `end`; NaN is never between two numbers."""
-        value: Any = self.facts.get(name)
-        if isinstance(value, kind) and not isinstance(value, bool) and least <= value < end:
-            number: float = value
-            return number
-        raise self.unfit(name)
+        value: float = self._of_kind(name, kind, self.facts.get(name))
+        if isinstance(value, bool) or not least <= value < end:
+            raise self.unfit(name)
+        return value
 
     def or_none(self, name: str, read: Callable[[str], T]) -> T | None:
         """Reads a field by one of these methods; returns None if it is null or missing."""
@@ -302,9 +301,8 @@ def _row(readers: list[Read]) -> Read:
         values = found.each(name)
         if len(values) != len(readers):
             raise found.unfit(name)
-        facts: dict[Any, Any] = dict(enumerate(values))
-        inside, places = Fields(facts, f"`{name}` of {found.what}"), list(facts)
-        return tuple(each(inside, place) for place, each in zip(places, readers, strict=True))
+        inside = Fields(dict(enumerate(values)), f"`{name}` of {found.what}")
+        return tuple(each(inside, place) for place, each in enumerate(readers))
 
     return read
 

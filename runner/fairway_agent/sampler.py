@@ -2,8 +2,7 @@
 
 Started as `sampler RUN_FOLDER SECONDS [PARENT]`; appends lines of JSON to `figures/NODE.jsonl` in
 the run's folder. If nodes share no folder, RUN_FOLDER is `-`: lines go to standard output, and each
-names its node. It ends on SIGTERM, and by itself when the process PARENT has ended, by default the
-one that started it.
+names its node. It ends on SIGTERM, and with the process PARENT, by default the one that started it.
 """
 
 from __future__ import annotations
@@ -58,11 +57,7 @@ class Machine:
         if not before or seconds <= 0:
             return found
         # A counter that has decreased belongs to a replaced device.
-        grown = {
-            name: max(0.0, value - before[name])
-            for name, value in counters.items()
-            if name in before
-        }
+        grown = {n: max(0.0, value - before[n]) for n, value in counters.items() if n in before}
         if total := grown.pop("cpu_total", 0.0):
             found["cpu"] = grown.pop("cpu_busy", 0.0) / total
         if "io_wait" in grown:
@@ -82,8 +77,7 @@ class Machine:
         return {"io_wait": float(line.rpartition("total=")[2]) / _MICROSECONDS}
 
     def _disks(self) -> dict[str, float]:
-        """Source: docs.kernel.org/admin-guide/iostats.html. Counts physical disks only: partitions
-        and RAIDs on them would count twice."""
+        """Source: docs.kernel.org/admin-guide/iostats.html. Partitions and RAIDs do not count."""
         read = written = 0.0
         for line in (self.proc / "diskstats").read_text().splitlines():
             words = line.split()
@@ -96,8 +90,7 @@ class Machine:
         """Source: proc_pid_net(5), and `master` of the kernel's ABI/testing/sysfs-class-net.
 
         An adapter that belongs to another device, as with Azure's accelerated networking, counts
-        with that one; those of a bond or a bridge, which is no device, count themselves. If there
-        is no device, all count.
+        with that one; those of a bond or a bridge count themselves. Without any device, all count.
         """
         found: dict[str, list[str]] = {}
         for line in (self.proc / "net/dev").read_text().splitlines()[2:]:
@@ -115,8 +108,7 @@ class Machine:
 
     def _fabric(self) -> dict[str, float]:
         """Source: the kernel's Documentation/ABI/stable/sysfs-class-infiniband."""
-        ports = list(self._ports())
-        if not ports:
+        if not (ports := list(self._ports())):
             return {}
         names = {"fabric_received": "port_rcv_data", "fabric_sent": "port_xmit_data"}
         return {
@@ -146,19 +138,17 @@ _GRACE = 10.0  # seconds for other nodes' samplers to end
 
 
 def sampler(run: Path | None, seconds: float, parent: int | None = None) -> list[str]:
-    """Returns the command line that samples this node, into the run's folder or to its output. The
-    sampler ends with the process `parent`, which has to start it directly; otherwise with the
-    process that started it, which it learns only once Python runs."""
+    """Returns the command line that samples this node, into the run's folder or to its output. It
+    ends with the process `parent`, which starts it, or with the one it finds once Python runs."""
     words = [*processes.program("fairway_agent.sampler"), str(run or "-"), f"{seconds:g}"]
     return words if parent is None else [*words, str(parent)]
 
 
 @dataclass
 class Sampling:
-    """Sampler of a task's nodes, started after the first seconds. It takes a sample every
-    `seconds`, none if that is None. `words` returns the command line that runs a sampler on each
-    node, and is called when it starts; `environment` is that of the command, without the `hidden`
-    variables. Its output is appended to the file `printed`, if given."""
+    """Sampler of a task's nodes, which takes a sample every `seconds`; never if that is None.
+    `words` returns the command line of a sampler on each node, which runs in the `environment`
+    without the `hidden` variables, and appends its output to the file `printed`, if given."""
 
     seconds: float | None = None
     words: Callable[[float], list[str]] = lambda _: []

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import field, replace
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fairway_agent.quick import dataclass
@@ -43,8 +43,8 @@ class Staged(JsonRecord, called="a staged input"):
 
 @dataclass(frozen=True, slots=True)
 class Best(JsonRecord, called="`best`"):
-    """Choice of a run's best task: the one whose last value of a metric, found in the tasks' output
-    by the pattern, is the lowest or the highest."""
+    """Choice of a run's best task: its last value of a metric, which the pattern finds in the
+    output, is the lowest or the highest."""
 
     metric: str
     pattern: str
@@ -54,9 +54,8 @@ class Best(JsonRecord, called="`best`"):
 @dataclass(frozen=True, slots=True)
 class Chained(JsonRecord, called="an input of another run"):
     """An input that a task of another run has kept: the folder `path`, relative to the parent of
-    the folder `runs`. If that is not the other run's own project, it is copied from `source`, the
-    same folder in the submitting project. A `*` in `path` stands for the number of the `best` task,
-    which is known once the other run has ended."""
+    the folder `runs`, copied from `source`, the same folder in the submitting project, if the other
+    run is of another. A `*` in `path` stands for the number of the `best` task."""
 
     name: str
     path: str
@@ -228,10 +227,6 @@ class RunPlan(JsonRecord, called="the plan"):
     def submission(self) -> int:
         return self.retry.submission if self.retry else 0
 
-    def again(self, retry: Retry) -> RunPlan:
-        after = self.after if retry.after is None else retry.after
-        return replace(self, retry=retry, after=after)
-
     def check(self, found: Fields) -> None:
         for run, wanted in self.conditions.items():
             is_known = isinstance(wanted, list) or wanted in ("succeeded", "failed", "ended")
@@ -273,9 +268,8 @@ class Output(JsonRecord, called="an output"):
 
 @dataclass(frozen=True, slots=True)
 class TaskSpec(JsonRecord, called="a task"):
-    """One task: its number or name; its point of a sweep; its size; its outputs; the directory of
-    its checkpoints, if the job names one; its own variables; its script. `wanted` is its share of a
-    node, unless it takes the entire node."""
+    """One task: its number or name, its size, script, point of a sweep, outputs, and own variables;
+    the directory of its checkpoints, if the job names one, and its share of a node, if not all."""
 
     SPARSE = True
 

@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 
     from fairway_agent.spec import RunPlan
 
-_STRAY_GRACE = 2.0  # seconds for tasks' leftover processes that lack a mark
 _ROOM_WAIT = 3600.0  # seconds after the last task for a full disk to have room again
 _GUARD_GRACE = 5.0  # seconds for the tasks of a killed supervisor
 
@@ -52,9 +51,8 @@ class Supervisor:
     `stage` is the one whose tasks run. `blocked` says that the next task waits for what others use,
     and `notified` is the process that reports that. `patience` knows why a task cannot start just
     now. `limit` names the run's own limit that it has exceeded, and `limit_due` when it will exceed
-    one, on the monotonic clock. `spent` counts the node-seconds of attempts that have ended.
-    `cancelled` has the names of tasks that the user has cancelled one by one. `ending` is why all
-    are to end: the user cancels the run, or its machine stops.
+    one, on the monotonic clock. `spent` counts the node-seconds of ended attempts. `cancelled` has
+    the names of tasks that were cancelled one by one, and `ending` is why all are to end.
     """
 
     folder: Path
@@ -109,7 +107,7 @@ class Supervisor:
         except Fault as fault:  # a file of the run is damaged: end everything
             self.reason, broken = fault.said, True
             for task in self._running_tasks():
-                processes.end_all(task.sessions, _STRAY_GRACE)
+                processes.end_all(task.sessions)
                 task.record(replace(task.status("cancelled"), ended=time.time()))
             self.counts["cancelled"] += self.counts.pop("running", 0)
             self.sampling.end()
@@ -221,7 +219,7 @@ class Supervisor:
                 self._record("running" if self.started else "queued")
                 self.states.wait(self.wakeup, self._next_deadline())
                 self._look_after_running()
-        processes.end_orphans(self._own, _STRAY_GRACE)
+        processes.end_orphans(self._own)
 
     def _next(self, tasks: Iterator[Attempts]) -> Attempts | None:
         """Returns the task whose turn is next: one that had to wait, or the next of a stage."""
@@ -365,8 +363,7 @@ class Supervisor:
         return min((each for each in due if each is not None), default=None)
 
     def _outcome(self) -> str:
-        # A setup that was told to end has not failed; and a run that was told to end may have ended
-        # by itself before.
+        # A setup that was told to end has not failed.
         setup_failed = self.setup_failed and not self.ending
         ended = state_files.end_state(self.counts, setup_failed=setup_failed)
         return "failed" if self.limit else ended

@@ -29,8 +29,7 @@ _OIDC = "oidc.conf"
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Writes the proxy's files, and restarts the proxy if one has changed. Returns 0, or 1 if the
-    vault lacks one or holds something else."""
+    """Writes the proxy's files, and restarts it after a change. Returns 1 if they are not there."""
     given = json.loads(Path(arguments[0]).read_text(encoding="utf-8"))
     vault = KeyVault(given["vault"], Metadata(identity={"client_id": given["client_id"]}).bearer)
     folder = Path(arguments[1])
@@ -46,8 +45,8 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def files_of(vault: KeyVault, certificate: str, secret: str, folder: Path) -> dict[str, str]:
-    """Returns the proxy's files by name. Raises Failure if the vault holds no such secret. The key
-    of its cookies is the one in `folder`, or a new one."""
+    """Returns the proxy's files by name, with the key of its cookies that is in `folder`, or a new
+    one. Raises Failure if the vault holds no such secret."""
     chain, key = certificate_of(vault.read(certificate), certificate)
     word = vault.read(secret).strip()
     if not _PLAIN.fullmatch(word) or "${" in word:

@@ -2,21 +2,14 @@
 
 import json
 import os
-import socket
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
 from fairway_agent import control
 from fairway_agent.control import Control, Numbers, Part
 from fairway_agent.records import Damaged
-from fairway_agent.spec import RunPlan, TaskSpec
-from fairway_agent.state_files import CANCELLATION, Over
-from fairway_agent.supervisor import Supervisor
-from fairway_agent.task.attempts import Attempts
-from fairway_agent.task.task import Nodes, Task
+from fairway_agent.state_files import Over
 from fairway_boot import files
 from fairway_boot.files import Fault
 
@@ -69,7 +62,8 @@ def test_control_record_with_a_bad_value_is_reported_as_damaged(
 
 
 def test_control_record_of_another_version_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "control.json").write_text(json.dumps({**FULL.to_json(), "version": 9}))
+    facts = {**FULL.to_json(), "version": 9, "parts": {"of": "another kind"}}
+    (tmp_path / "control.json").write_text(json.dumps(facts))
     with pytest.raises(Damaged, match="its version is 9, and this release reads 1") as caught:
         control.read(tmp_path)
     assert "use the release that wrote it" in caught.value.said
@@ -103,30 +97,6 @@ def test_control_cancel_applies_to_its_submission_and_earlier_ones(tmp_path: Pat
     control.cancel(tmp_path, 3, "../../x")  # not the name of a task, but a path
     named = [control.read(tmp_path).of(number).cancelled_names for number in (0, 1, 2, 3)]
     assert named == [{"3", "finally"}, {"3", "finally"}, {"finally"}, set()]
-
-
-@pytest.mark.parametrize(
-    ("code", "cancelled", "told"), [(None, True, 1), (0, False, 0), (3, True, 0)]
-)
-def test_control_cancel_of_an_ended_task_sends_no_signal_and_keeps_a_success(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int | None, cancelled: bool, told: int
-) -> None:
-    """The supervisor has not polled the task yet. A failed task gets no further attempt."""
-    said: list[object] = []
-    monkeypatch.setattr(Nodes, "signal", lambda *words: said.append(words))
-    plan = RunPlan("job-a", str(tmp_path))
-    task = Task(plan, TaskSpec(0), tmp_path, tmp_path / "tasks" / "0")
-    process: Any = SimpleNamespace(poll=lambda: code)
-    task.process = process
-    control.cancel(tmp_path, 0, "0")
-    left, right = socket.socketpair()
-    guard: Any = SimpleNamespace(pid=1)
-    with left, right:
-        run = Supervisor(tmp_path, plan, guard, left, right)
-        run.running = [Attempts(task)]
-        run._end_cancelled()
-        run._end_cancelled()  # a second time, which sends nothing
-    assert (task.stopped_for == CANCELLATION, len(said)) == (cancelled, told)
 
 
 def test_control_start_supervisor_failure_reports_the_reason(tmp_path: Path) -> None:

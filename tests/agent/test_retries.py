@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from clocks import Clock
 
-from fairway_agent import scratch, supervisor
+from fairway_agent import scratch
 from fairway_agent.kubernetes.pod import Kubernetes, PodNodes
 from fairway_agent.spec import RunPlan, TaskSpec
 from fairway_agent.ssh.attempt import SshNodes
@@ -27,7 +27,6 @@ from fairway_agent.state_files import (
     TaskState,
     read_task,
 )
-from fairway_agent.supervisor import Supervisor
 from fairway_agent.task import attempts as attempts_of
 from fairway_agent.task import scheduled
 from fairway_agent.task.attempts import Attempts, Patience, after_attempt
@@ -293,22 +292,13 @@ def test_retries_that_are_used_up_are_reported_with_counts(
     plan = RunPlan("job-a", str(tmp_path), retries=5, retry_limits={"node": 1})
     nodes, folder = SshNodes(), tmp_path / "tasks" / "0"
     folder.mkdir(parents=True)
-    task = Task(plan, TaskSpec(0), tmp_path, folder, attempt=0, nodes=nodes)
-    left, right = socket.socketpair()
-    guard = SimpleNamespace(pid=1, forget=lambda _: None)
-    monkeypatch.setattr(supervisor.processes, "reap", lambda _: None)
-    monkeypatch.setattr(Task, "ended", lambda _: 255)
-    monkeypatch.setattr(Task, "session", 7, raising=False)
     why = "node n1 could not be reached any more"
     monkeypatch.setattr(SshNodes, "loss", lambda *_: Loss(NODE, why, ["n1"]))
-    with left, right:
-        run = Supervisor(tmp_path, plan, guard, left, right, nodes=nodes)  # type: ignore[arg-type]
-        monkeypatch.setattr(run.allocator, "give_back", lambda *_: None)
-        for attempt, state in ((0, "queued"), (1, "failed")):
-            run.running, run.counts["running"], task.attempt = [Attempts(task)], 1, attempt
-            run._look_after_running()
-            known = read_task(task.folder)
-            assert (known.state, known.ends) == (state, {"node": attempt + 1})
+    attempts = Attempts(Task(plan, TaskSpec(0), tmp_path, folder, attempt=0, nodes=nodes))
+    for state, losses in (("queued", 1), ("failed", 2)):
+        attempts.decide(255)
+        known = read_task(folder)
+        assert (known.state, known.ends) == (state, {"node": losses})
     assert known.reason == f"{why}; `retry: {{node: 1}}` is used up"
     plan = RunPlan("job-az", str(tmp_path), retry_limits={"node": 1})
     task = Task(plan, TaskSpec(0), tmp_path, tmp_path / "tasks" / "0", attempt=0)

@@ -58,12 +58,6 @@ def test_shared_input_of_two_runs_is_used_by_both(tmp_path: Path) -> None:
     assert {path.name for path in users} == {"a-1z", "a-2"}
 
 
-def test_shared_input_that_was_never_copied_is_reported(tmp_path: Path) -> None:
-    ask(tmp_path, "a-1", PATH)
-    with pytest.raises(Fault, match=r"the input is not at .*0123456789abcdef"):
-        ask(tmp_path, "a-1", PATH, adopt=True)
-
-
 def test_shared_folder_that_cannot_be_written_to_is_reported(tmp_path: Path) -> None:
     (tmp_path / "chained").write_text("a file")
     with pytest.raises(Fault, match="nothing can be written to"):

@@ -27,17 +27,11 @@ _NEAR = (tuple(range(48)), tuple(range(48, 96)))
 NODE = Devices(tuple(Gpu(n, _NEAR[n // 4]) for n in range(8)), tuple(range(96)), 96)
 ONE = Wanted(gpus=1)
 
-SMI = """#!/bin/sh
-echo "$*" | grep -q index,pci.bus_id || exit 1
-{lines}
-"""
-
 
 def nvidia_smi(folder: Path, gpus: int) -> None:
     """Writes an nvidia-smi that lists that many GPUs."""
-    folder.mkdir(exist_ok=True)
     lines = "\n".join(f"echo '{n}, 0000000{n}:00:00.0'" for n in range(gpus))
-    executable(folder / "nvidia-smi", SMI.format(lines=lines))
+    executable(folder / "nvidia-smi", f'echo "$*" | grep -q index,pci.bus_id || exit 1\n{lines}')
 
 
 def taken(node: Path, wanted: Wanted, of: Devices = NODE) -> Share:
@@ -103,8 +97,7 @@ import signal, subprocess, sys
 from pathlib import Path
 sys.path[:0] = {path!r}
 from fairway_agent.machine import allocate_share
-from fairway_agent.resources import Devices, Gpu
-from fairway_agent.resources import Wanted
+from fairway_agent.resources import Devices, Gpu, Wanted
 node = Devices(tuple(map(Gpu, range(8))), tuple(range(96)), 96)
 share = allocate_share(Path({file!r}), node, Wanted(gpus=8))
 words = ["sh", "-c", "echo $$; exec sleep 1000"]

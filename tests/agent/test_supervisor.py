@@ -16,14 +16,14 @@ from clocks import Clock
 from programs import finished
 from run_folders import bring
 
-from fairway_agent import limits, state_files, supervisor
+from fairway_agent import control, limits, state_files, supervisor
 from fairway_agent.limits import Held
 from fairway_agent.resources import Wanted
 from fairway_agent.spec import LAST, Budget, Output, Retry, RunPlan, TaskSpec
-from fairway_agent.state_files import CANCELLATION, Over, TaskState
+from fairway_agent.state_files import CANCELLATION, TaskState
 from fairway_agent.supervisor import Supervisor
 from fairway_agent.task.attempts import Attempts
-from fairway_agent.task.task import Task
+from fairway_agent.task.task import Nodes, Task
 from fairway_boot import files
 
 SLEEPS = "echo up >$FAIRWAY_SHARED_DIR/up; exec sleep 600\n"
@@ -199,6 +199,29 @@ def test_max_duration_ends_the_run_when_its_time_is_over(made: tuple[Supervisor,
     assert (run._next_deadline(), run._outcome()) == (None, "failed")
 
 
+@pytest.mark.parametrize(
+    ("code", "cancelled", "told"), [(None, True, 1), (0, False, 0), (3, True, 0)]
+)
+def test_cancel_of_an_ended_task_sends_no_signal_and_keeps_a_success(
+    made: tuple[Supervisor, Clock],
+    monkeypatch: pytest.MonkeyPatch,
+    code: int | None,
+    cancelled: bool,
+    told: int,
+) -> None:
+    """The supervisor has not polled the task yet. A failed task gets no further attempt."""
+    run, _ = made
+    said: list[object] = []
+    monkeypatch.setattr(Nodes, "signal", lambda *words: said.append(words))
+    task = _task(run, 0, nodes=1, began=1e9)
+    task.process = SimpleNamespace(poll=lambda: code)  # type: ignore[assignment]
+    control.cancel(run.folder, 0, "0")
+    run.running = [Attempts(task)]
+    run._end_cancelled()
+    run._end_cancelled()  # a second time, which sends nothing
+    assert (task.stopped_for == CANCELLATION, len(said)) == (cancelled, told)
+
+
 def test_patience_is_reset_after_the_blocked_task_was_cancelled(
     made: tuple[Supervisor, Clock],
 ) -> None:
@@ -235,7 +258,6 @@ def test_max_cost_counts_attempts_that_have_ended(
     made: tuple[Supervisor, Clock], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run, clock = made
-    run.plan, run.started = replace(run.plan, max_duration=None, max_cost=BUDGET), 1e9
     task = _task(run, 0, nodes=2, began=1e9 - 5)
     monkeypatch.setattr(supervisor.processes, "reap", lambda _: None)
     monkeypatch.setattr(Task, "ended", lambda _: 0)
@@ -282,11 +304,7 @@ def _task(run: Supervisor, index: int, *, nodes: int, began: float) -> Task:
 
 def test_limits_name_the_first_exceeded_and_sum_node_seconds(tmp_path: Path) -> None:
     plan, held = RunPlan("job-a", "/", max_duration=3600.0, max_cost=BUDGET), Held(57_600.0)
-    assert limits.exceeded_limit(plan, 1e9, 1e9, held) == Over(
-        "max_cost", "it was over its max_cost of 200 USD"
-    )
     assert limits.exceeded_limit(plan, 1e9 + 3600, 1e9, held).limit == "max_duration"
-    assert limits.exceeded_limit(plan, 1e9 + 3600, None, held) is None
     # One that ended (2 × 100 s), one that runs in its second attempt (10 s and 30 s of 4 nodes),
     # one that waits for its third (20 s), and one that Slurm has ended.
     states = [

@@ -39,12 +39,9 @@ _WAYS = {
 def contract(
     name: str, path: str, *, nodes: int, inside: Sequence[str] = (), contained: bool = False
 ) -> dict[str, str]:
-    """Returns the variables that let a launcher reach the nodes of its task.
-
-    `path` is its PATH. `contained` says that the launcher of a single node runs in the job's
-    container, which has no other node and none of these programs; `inside` is the command prefix
-    that enters the container on each of several nodes.
-    """
+    """Returns the variables that let a launcher, whose PATH is `path`, reach its task's nodes.
+    `contained` says that the launcher of a single node runs in the job's container, which has none
+    of these programs; `inside` is the command prefix that enters it on each of several nodes."""
     place, program, like = _WAYS[name]
     folder = processes.BUNDLE / place
     words = ["fairway-each-node", *inside]
@@ -75,12 +72,11 @@ def root_variables() -> dict[str, str]:
 
 def session(folder: Path, environment: Mapping[str, str]) -> dict[str, str]:
     """Returns the variables that make Open MPI keep its session files in a folder, which it creates
-    on each node.
+    on each node. Such settings in `environment` stay, unless they were made for the task that
+    submitted this run.
 
-    Such settings in `environment` stay, unless they were made for the task that submitted this run.
-
-    By default Open MPI uses a folder in /tmp named after its process id. A killed process leaves it
-    behind, and a later one with the same id cannot start.
+    By default it is a folder in /tmp named after its process id. A killed process leaves it behind,
+    and a later one with the same id cannot start.
     """
     own = str(folder)
     outer = environment.get(_OURS, own)
@@ -116,21 +112,21 @@ _TRIES = 200
 
 def free_port(count: int = 1, own: tuple[int, int] | None = None) -> int:
     """Returns the first of `count` consecutive ports on which nobody listens, on any address; from
-    the task's `own` range, its first and last port, if they are free there.
+    the task's `own` range, its first and last port, if they are free there. Raises OSError if no
+    such ports are left.
 
     They lie below the ports that the kernel gives to outgoing connections: between here and the
-    job's own `bind` any program's connection could take one of those. Raises OSError if no such
-    ports are left.
+    job's own `bind` any program's connection could take one of those.
     """
     if own is not None:
         for port in range(own[0], own[1] + 2 - count):
             if all(map(_is_free, range(port, port + count))):
                 return port
-    first = _EPHEMERAL
+    first = 0
     with contextlib.suppress(OSError, ValueError, IndexError):
         first = int(_RANGE.read_text().split()[0])
     if first - count <= _LOWEST:
-        first = _EPHEMERAL  # all ports are ephemeral here: any one will do
+        first = _EPHEMERAL  # unknown, or all ports are ephemeral here: any one will do
     room = first - count - _LOWEST
     for _ in range(_TRIES if room > 0 else 0):
         # `random` is slower to import than everything else here.

@@ -67,8 +67,7 @@ _SILENT: dict[str, Any] = {
 
 
 def run(host: str, argv: list[str], environment: dict[str, str]) -> int:
-    """Runs a command on a host until it has ended, sends beats, and passes on signals that arrive.
-    Returns the exit code, LOST without a connection."""
+    """Runs a command on a host, and passes on signals; returns its exit code, or LOST."""
     if config := os.environ.get("FAIRWAY_SSH_CONFIG"):
         # The task's own server always starts the serving side there, whatever command is named.
         words = ["ssh", "-T", "-F", config, "--", host, "fairway-run"]
@@ -185,8 +184,8 @@ def _as_rsh(host: str, words: list[str]) -> int:
 
 
 def each_node(argv: list[str], hosts: list[str], printed: int | None = None) -> int:
-    """Runs a command on every node; returns the first exit code that is not 0, once all have ended.
-    `output_of` takes their output."""
+    """Runs a command on every node, with `printed` as the descriptor of its output; returns the
+    first exit code that is not 0, once all have ended."""
     running: dict[int, subprocess.Popen[bytes]] = {}
     for rank, host in enumerate(hosts):
         # The first one is the main host: this one.
@@ -214,8 +213,7 @@ def each_node(argv: list[str], hosts: list[str], printed: int | None = None) -> 
 
 
 def grace(environment: Mapping[str, str]) -> float:
-    """Returns how many seconds the other nodes' commands have to end after one has failed: they may
-    be saving their state, as when the entire task was asked to end."""
+    """Returns the seconds for others to end after a failure: they may be saving their state."""
     return max(_GRACE, float(environment.get("FAIRWAY_GRACE", 0)))
 
 
@@ -246,8 +244,7 @@ class Command:
 
 
 _MARK = "_FAIRWAY_CHANNEL"
-_CUT_GRACE = 5.0  # seconds for the command if the connection is lost
-_STRAY_GRACE = 2.0  # seconds for processes that the command leaves behind
+_CUT_GRACE = 5.0  # seconds for the command if the connection is lost, since the order to end
 
 
 class Served:
@@ -263,12 +260,7 @@ class Served:
             stdin=subprocess.DEVNULL,
             start_new_session=True,
         )
-        self.ended: float | None = None
-
-    def grace(self) -> float:
-        """Returns the seconds left for it if the other side is gone, since the order to end."""
-        ended = time.monotonic() if self.ended is None else self.ended
-        return max(0.0, ended + _CUT_GRACE - time.monotonic())
+        self.ended: float | None = None  # when it was told to end
 
     def sessions(self) -> set[int]:
         return {self.process.pid} | processes.sessions_with(self.mark)
@@ -290,9 +282,10 @@ def serve(served: Served, part: bytes) -> int:
                 data, heard = os.read(0, 65536), time.monotonic()
                 is_gone, part = not data, _obeyed(served, part + data)
             if is_gone:
-                processes.end_all(served.sessions, served.grace())
+                spent = 0.0 if served.ended is None else time.monotonic() - served.ended
+                processes.end_all(served.sessions, max(0.0, _CUT_GRACE - spent))
                 return LOST
-    processes.end_all(served.sessions, _STRAY_GRACE)
+    processes.end_all(served.sessions)
     code = 128 - code if code < 0 else code
     return NOT_LOST if code == LOST else code
 

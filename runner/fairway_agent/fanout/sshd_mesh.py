@@ -82,9 +82,8 @@ Host *
 @dataclass(frozen=True)
 class Meeting:
     """One task's servers: its `name`, which no other task on these nodes has; the `folder` on each
-    node for keys and configurations; the file of the run's private `key` as it came; and the
-    command that answers for a node, as a shell reads it, with the file that describes the node as
-    an extra argument."""
+    node for keys and configurations; the file of the run's private `key` as it came; and the shell
+    command that answers for a node, given the file that describes the node."""
 
     name: str
     folder: Path
@@ -149,19 +148,18 @@ def start_server(meeting: Meeting, address: str, context: Path) -> int:
         Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)  # required by root's sshd
     folder, errors = meeting.folder, ""
     serve = f"{meeting.serve} {shlex.quote(str(context))}"
+    facts = {"address": address, "serve": serve, "folder": folder, "escaped": _escaped(folder)}
+    file, log = folder / "sshd_config", folder / "sshd.log"
+    words = [sshd, "-f", str(file), "-E", str(log)]
+    # Hides it from searches for the task's own programs on this node.
+    marked = {**os.environ, SERVICE: "1"}
     for port in meeting.ports:
-        file = folder / "sshd_config"
-        paths = {"folder": folder, "escaped": _escaped(folder)}
-        text = _SERVER.format(port=port, address=address, serve=serve, **paths)
-        file.write_text(text, encoding="utf-8")
-        words = [sshd, "-f", str(file), "-E", str(folder / "sshd.log")]
-        # It only daemonizes once it listens. The variable hides it from searches for the task's own
-        # programs on this node.
-        marked = {**os.environ, SERVICE: "1"}
+        file.write_text(_SERVER.format(port=port, **facts), encoding="utf-8")
+        # It only daemonizes once it listens.
         done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, env=marked)
         if done.returncode == 0:
             return port
-        errors = (folder / "sshd.log").read_text(errors="replace") + done.stderr.decode()
+        errors = log.read_text(errors="replace") + done.stderr.decode()
     raise OSError(f"sshd does not start: {errors.strip()[-500:]}")
 
 
@@ -179,12 +177,11 @@ def connect(meeting: Meeting, hosts: Sequence[str]) -> Path:
 
 
 def _port_of(meeting: Meeting, host: str) -> int:
-    end = time.monotonic() + _PATIENCE
+    end, config = time.monotonic() + _PATIENCE, str(meeting.folder / "config")
     errors = ""
     while True:
         for port in meeting.ports:
-            words = ["ssh", "-F", str(meeting.folder / "config"), "-p", str(port), host, "true"]
-            done = _ask(words)
+            done = _ask(["ssh", "-F", config, "-p", str(port), host, "true"])
             if done.returncode == 0:
                 return port
             errors = done.stderr.decode(errors="replace").strip() or errors
@@ -196,13 +193,8 @@ def _port_of(meeting: Meeting, host: str) -> int:
 def _ask(words: Sequence[str], timeout: float | None = None) -> subprocess.CompletedProcess[bytes]:
     """Runs a client. The shell that its server starts reads no bashrc, which might print something
     that looks like an answer, or take any length of time."""
-    return subprocess.run(
-        words,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        timeout=timeout,
-        env={**os.environ, **NESTED},
-    )
+    null, environment = subprocess.DEVNULL, {**os.environ, **NESTED}
+    return subprocess.run(words, stdin=null, capture_output=True, timeout=timeout, env=environment)
 
 
 def command_all(config: Path, hosts: Sequence[str], command: str) -> dict[str, bytes]:
@@ -210,13 +202,11 @@ def command_all(config: Path, hosts: Sequence[str], command: str) -> dict[str, b
     nothing for one that does not answer within 30 seconds."""
 
     def ask(host: str) -> bytes:
-        words = ["ssh", "-F", str(config), host, command]
         try:
-            done = _ask(words, timeout=30)
+            return _ask(["ssh", "-F", str(config), host, command], timeout=30).stdout
         except subprocess.TimeoutExpired:
             say(f"{host} does not answer")
             return b""
-        return done.stdout
 
     if not hosts:
         return {}
@@ -268,8 +258,8 @@ def sessions(base: Path) -> set[int]:
 
 
 def served_sessions(base: Path) -> set[int]:
-    """Returns the sessions that serve a command of another node to its end: the programs that it
-    starts have sessions of their own, and are signalled over its channel."""
+    """Returns the sessions that serve a command of another node to its end; its programs have
+    sessions of their own, and are signalled over its channel."""
     return _noted(base, _SERVED)
 
 

@@ -33,10 +33,7 @@ def queue_of(named: str, shared: Path, cluster: str) -> Path:
     """Returns the folder in which a cluster's runs queue: the one that the target names, or that
     the machines have created since the target was read, or else one among their own files. If
     several people have accounts, it contains `clusters/<cluster>` in place of each person's own.
-
-    Raises Fault if the machines have not created the named one: jobs start on the hosts that it
-    names.
-    """
+    Raises Fault if the machines have not created the named one, whose hosts get jobs."""
     if not named:
         for directory in (*shared.parents, Path("/var/lib")):
             found = directory / _QUEUE
@@ -65,8 +62,7 @@ def _is_the_machines(folder: Path) -> bool:
 class Queue:
     """The place of one run in the queue of a cluster, and the nodes that it has. `began` is when it
     joined, in nanoseconds since 1970. `lost` maps nodes that failed this run to the times of their
-    last announcements before, in seconds since 1970: a node is used again after a new announcement.
-    `reason` is why the run waits."""
+    last announcements before, in seconds since 1970: a new one ends that."""
 
     shared: Path
     cluster: str
@@ -158,11 +154,8 @@ class Queue:
 
     def used_by(self, hosts: list[ClusterHost]) -> str:
         """Names the other runs that use these nodes, each with its number of nodes, if known."""
-        found = Counter(
-            run
-            for host in hosts
-            if (run := user_of(self.folder / "nodes" / host.name)) and run != self.run
-        )
+        used = (user_of(self.folder / "nodes" / host.name) for host in hosts)
+        found = Counter(run for run in used if run and run != self.run)
         words = [f"{run} uses {count}" for run, count in found.most_common(_MOST_NAMED)]
         others = len(found) - len(words)
         words += [f"{others} other runs the rest"] * (others > 0)
@@ -208,8 +201,7 @@ class _SharedNode:
 @dataclass
 class Nodes:
     """Allocator that gives each task nodes of its own, or a share of one of the run's. `reached`
-    maps nodes to the last time that they accepted a connection, on the monotonic clock, and
-    `devices` to what they have reported."""
+    says when each last accepted a connection, on the monotonic clock, `devices` what it has."""
 
     queue: Queue
     lends_nodes: bool = True
@@ -262,26 +254,22 @@ class Nodes:
         report its devices, so that it counts as lost until it announces itself again."""
         try:
             devices = self.devices.get(host.name) or _devices(host)
-        except OSError:
+            if devices is not None:
+                self.devices[host.name] = devices
+                machine.require_room(devices, wanted)
+        except (OSError, NeverFits):
             self.queue.give_back([host])
             raise
         if devices is None:
             self.queue.lose([host.name])
             self.queue.give_back([host])
             return None
-        self.devices[host.name] = devices
-        try:
-            machine.require_room(devices, wanted)
-        except NeverFits:
-            self.queue.give_back([host])
-            raise
         self.shared[host.name] = _SharedNode(host, devices)
         # Even if another run came first meanwhile, it need not wait for a node that nobody uses.
         return self.shared[host.name].take(wanted)
 
     def _reachable(self, hosts: list[Host]) -> list[Host]:
-        """Returns the nodes if all accept connections; none otherwise, and leaves out those that do
-        not."""
+        """Returns the nodes if all accept connections; else none, and avoids those that do not."""
         now = time.monotonic()
         asked = [
             host.address

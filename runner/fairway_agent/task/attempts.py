@@ -169,7 +169,6 @@ def missing_input(task: Task) -> str:
     return ""
 
 
-_STRAY_GRACE = 2.0  # seconds for an attempt that was not recorded
 _START_WAIT = 600.0  # seconds for a cause that keeps tasks from starting to disappear
 
 
@@ -192,11 +191,7 @@ def has_retry(task: Task, cause: str) -> bool:
 def after_attempt(task: Task, code: int, *, is_last: bool = False) -> tuple[str, int]:
     """Returns the state of a task whose attempt has ended with an exit code, and the code that
     counts. An attempt that did not end well is counted; `is_last` says that no other follows it.
-
-    An attempt that was told to end for a reason that is not its own has not done its work, even if
-    it saves and ends with 0: the user has cancelled it, its supervisor's machine stops, or it loses
-    nodes.
-    """
+    One that was told to end for a reason not its own has not done its work, even if that is 0."""
     stopped_for = task.stopped_for
     if stopped_for == CANCELLATION:
         return "cancelled", code
@@ -292,7 +287,7 @@ class Attempts:
             if not has_begun:
                 task.attempt, task.stopped_for = number, ""
             else:  # its state could not be written
-                processes.end_all(task.sessions, _STRAY_GRACE)
+                processes.end_all(task.sessions)
             if has_begun or not self.patience.lasts(error):
                 code, reason = self.backend.refusal(error)
                 self.finish("failed", code, reason)

@@ -56,10 +56,10 @@ def search(name: str, pattern: re.Pattern[str], texts: Sequence[str]) -> Found:
             if known in _SLOW:
                 raise process_limits.OverLimit
             if not in_thread:
-                return _limited(pattern, texts)
+                return values_of(pattern, texts)
             from fairway_runner import worker  # commands have one thread and never need it
 
-            return worker.call(_limited, pattern, texts)
+            return worker.call(values_of, pattern, texts)
     except process_limits.OverLimit:
         if len(_SLOW) >= _MOST_SLOW:
             _SLOW.pop(next(iter(_SLOW)), None)
@@ -67,15 +67,10 @@ def search(name: str, pattern: re.Pattern[str], texts: Sequence[str]) -> Found:
         raise UserError.of("slow-metric", *too_slow(name, pattern)) from None
 
 
-def _limited(pattern: re.Pattern[str], texts: Sequence[str]) -> Found:
-    with process_limits.cpu_limit():
-        return values_of(pattern, texts)
-
-
 def last_values(path: Path, patterns: Patterns) -> dict[str, float]:
     """Returns the last value of each metric in a log, searched from its end; `nan` or infinite for
     a task that has diverged. Raises UserError for a pattern that takes too long."""
-    found = tail_values(path, patterns, search, finite=False)
+    found = tail_values(path, patterns, search)
     if found is not None:
         return found
     return {name: each.last for name, each in all_values(path, patterns).items()}
