@@ -18,7 +18,7 @@ from fairway_core.checks.live import LIVE
 from fairway_core.environment import Environment, load_environment
 from fairway_core.findings import Finding, Severity, UserError
 from fairway_runner.live import azure_queries, rules
-from fairway_runner.live.azure_queries import check_live
+from fairway_runner.live.azure_queries import ask_azure
 from fairway_runner.live.management import Management, chosen_cloud, signed_in_to
 from fairway_runner.live.requirements import (
     Machines,
@@ -191,7 +191,7 @@ def azure(plane: ControlPlane) -> Iterator[Management]:
 @pytest.fixture
 def look(lab: Environment, azure: Management) -> Look:
     """Function that checks an environment against Azure, `lab` by default."""
-    return lambda environment=lab: check_live(environment, azure)
+    return lambda environment=lab: ask_azure(environment, azure)[0]
 
 
 @pytest.fixture

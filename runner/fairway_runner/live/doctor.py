@@ -182,13 +182,13 @@ def _needs(environment: Environment, azure: Management) -> Examined:
     from fairway_core.catalog import kubernetes_ends
     from fairway_core.checks import check_environment
     from fairway_core.checks.live import ENDINGS
-    from fairway_runner.live.azure_queries import check_live
+    from fairway_runner.live.azure_queries import ask_azure
 
     what = f"what `{environment.name}` needs"
     ignored = environment.checks.ignore
     try:
         dated = [e for e in check_environment(environment, ignore=ignored) if e.id in ENDINGS]
-        findings = (*dated, *check_live(environment, azure))
+        findings = (*dated, *ask_azure(environment, azure)[0])
     except UserError as error:
         findings = error.findings
     found = "not all available" if findings else "offered, and within quota"

@@ -26,15 +26,9 @@ _ALWAYS = (
     "Microsoft.Storage",
 )
 
-# For the cluster, and for Flux in it.
-_OF_NODE_POOLS = ("Microsoft.ContainerService", "Microsoft.KubernetesConfiguration")
-
 # Paths in the environment file of parts outside the named sections.
 _AKS_NODES = "Kubernetes system nodes"
 _PATHS = {"gateway": "access.gateway", _AKS_NODES: "kubernetes.system"}
-
-# Source: Azure/aks-rdma-infiniband.
-_INFINIBAND_OF_NODE_POOLS = "Microsoft.ContainerService/AKSInfinibandSupport"
 
 
 @dataclass(frozen=True)
@@ -67,22 +61,14 @@ class Machines:
 
 def machines_of(environment: Environment) -> list[Machines]:
     """Returns all VMs, each with its largest number."""
-    found = []
-    for part in parts_of(environment):
-        if not part.size:
-            continue
-        path = _path(part.resource)
-        is_pool = path.removeprefix("clusters.") in environment.pools
-        found.append(
-            Machines(
-                path,
-                part.size,
-                round(part.counts.maximum),
-                spot=part.spot,
-                pool=is_pool and not environment.owns_pool_nodes,
-            )
-        )
-    return found
+    pools = (
+        [] if environment.owns_pool_nodes else [f"clusters.{name}" for name in environment.pools]
+    )
+    sized = [(_path(part.resource), part) for part in parts_of(environment) if part.size]
+    return [
+        Machines(path, part.size, round(part.counts.maximum), part.spot, pool=path in pools)
+        for path, part in sized
+    ]
 
 
 def images_of(environment: Environment) -> dict[str, Image]:
@@ -111,16 +97,15 @@ def pool_images_of(environment: Environment) -> dict[str, Image]:
 
 def providers_of(environment: Environment) -> list[str]:
     """Returns the resource providers that must be registered in the subscription."""
-    pools = _OF_NODE_POOLS if environment.node_pools else ()
-    return sorted({*_ALWAYS, *pools, *_optional_providers(environment)})
+    return sorted({*_ALWAYS, *_optional_providers(environment)})
 
 
 def features_of(environment: Environment) -> list[str]:
     """Returns the features of providers that must be registered before deployment:
     `NAMESPACE/FEATURE`. Without that of AKS, nodes of a pool with InfiniBand do not join one
-    fabric."""
-    fast = [name for name, pool in environment.node_pools.items() if vm_size(pool.size).rdma]
-    return [_INFINIBAND_OF_NODE_POOLS] if fast else []
+    fabric. Source: Azure/aks-rdma-infiniband."""
+    fast = any(vm_size(pool.size).rdma for pool in environment.node_pools.values())
+    return ["Microsoft.ContainerService/AKSInfinibandSupport"] if fast else []
 
 
 def actions_of(environment: Environment) -> list[str]:
@@ -162,6 +147,8 @@ def existing_of(environment: Environment) -> list[Existing]:
 
 
 def _optional_providers(environment: Environment) -> Iterator[str]:
+    if environment.node_pools:  # for the cluster, and for Flux in it
+        yield from ("Microsoft.ContainerService", "Microsoft.KubernetesConfiguration")
     if environment.pools:
         yield "Microsoft.Batch"
     if environment.has_vault or environment.scheduler is not None:
