@@ -34,6 +34,12 @@ if TYPE_CHECKING:
 Facts = Mapping[str, Any]
 """A job, a task, a node or the pool, by the names on the wire."""
 
+
+def state_of(facts: Facts) -> str:
+    """Returns the state of one of these, in lower case."""
+    return str(facts["state"]).lower()
+
+
 CONCURRENCY = 32
 """Number of parallel requests when many things are queried."""
 

@@ -17,9 +17,9 @@ from fairway_agent.records import Fields, Unfit
 from fairway_agent.state_files import TIMED_OUT, Over, RunState, TaskState
 from fairway_runner.engines.azure_calls import ServiceError
 from fairway_runner.engines.batch import pools, states
-from fairway_runner.engines.batch.client import CONCURRENCY, Account, Facts
+from fairway_runner.engines.batch.client import CONCURRENCY, Account, Facts, state_of
 from fairway_runner.engines.batch.outputs import note_empty
-from fairway_runner.engines.batch.states import CancelledTasks, add_endings, add_shares
+from fairway_runner.engines.batch.states import add_endings, add_shares, cancelled_alone
 from fairway_runner.engines.batch.submission import State, is_job_of, job_id_of
 from fairway_runner.engines.batch.task_files import TaskFiles, follow_logs, logs_are_complete
 from fairway_runner.runs.records import known_state, known_task, read_plan
@@ -73,15 +73,15 @@ class Poller:
         # Another command may have created a job that is not listed since.
         job = jobs.get(state.job) or self.account.find_job(state.job)
         found: dict[int, TaskState] = {}
-        if job is None or states.is_being_deleted(job) or not is_job_of(job, run):
+        if job is None or state_of(job) == "deleting" or not is_job_of(job, run):
             known = known_state(run.folder)
             ended = known.ended or time.time()
             known = replace(known, state="lost", reason="its job was deleted", ended=ended)
-        elif brief and not logs and not states.has_ended(job):
+        elif brief and not logs and state_of(job) != "completed":
             known = _held(self._counted(run, state), job)
         else:
             # Updates the entire run from its job.
-            ended = states.has_ended(job)
+            ended = state_of(job) == "completed"
             found, over = self._tasks(run, job, state, logs=logs)
             setup = _watch_setup(run, self.account, state.job, ended=ended)
             if ended:
@@ -149,7 +149,7 @@ class Poller:
         if not broken:
             return known
         there = {str(node["id"]) for node in self.account.nodes()}
-        if there and there <= broken.keys() and str(job["state"]).lower() == "active":
+        if there and there <= broken.keys() and state_of(job) == "active":
             try:
                 states.terminate(self.account, job_id, states.UNPREPARED)
             except ServiceError as error:
@@ -178,7 +178,7 @@ class Poller:
     def _known_to_batch(self, run: RunFolder, job: Facts, state: State) -> dict[int, TaskState]:
         timeout = read_plan(run.folder).timeout
         found: dict[int, TaskState] = {}
-        cancelled = CancelledTasks(run.id, state.submission, self.storage)
+        is_cancelled = cancelled_alone(run.id, state.submission, self.storage)
         for task in self.account.tasks(state.job, states.SELECT):
             number = run.index_of(str(task["id"]))
             if number is None:
@@ -186,7 +186,7 @@ class Poller:
             first = state.first.get(run.task_name(number), 0)
             before = self._known(run, number) if task.get("executionInfo") else None
             found[number] = states.task_status(
-                task, job, first, timeout, before, cancelled=cancelled.has(task)
+                task, job, first, timeout, before, cancelled=is_cancelled(task)
             )
         if state.only is not None:
             for number in range(run.record.tasks):
@@ -295,7 +295,7 @@ def setup_status(nodes: list[Any], account: Account, log: Path, *, ended: bool) 
         started, name = states.seconds(info.get("startTime")), str(node["nodeId"])
         status = TaskState("running", attempt=0, started=started, node=name)
         root = info.get("taskRootDirectory")
-        if str(info["state"]).lower() != "completed" or not root:
+        if state_of(info) != "completed" or not root:
             continue  # it is still running, or nothing ran there
         try:
             said = json.loads(account.node_file(name, f"{root}/wd/setup.json", 0, 4096))
