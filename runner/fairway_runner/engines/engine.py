@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, ClassVar, cast
 
 from fairway_agent.quick import dataclass
 from fairway_core.findings import Finding, UserError
@@ -284,13 +284,6 @@ def account_address(target: Target) -> str:
 def is_addressed(target: Target) -> bool:
     """Returns True if the target's address is known."""
     return unready(target) is None and (target.batch is None or account_address(target) != "")
-
-
-def target_of(record: Mapping[str, Any]) -> Target:
-    """Returns the target that a run was submitted to, from its `target.json`."""
-    from fairway_core.target import Target
-
-    return Target.from_json(record)
 
 
 def new_key(comment: str) -> tuple[bytes, str]:

@@ -47,14 +47,9 @@ def _leads_here(target: Target, host: str, user: str) -> bool:
         return True  # as the current user, without ssh
     if target.reach is not None:
         return False  # its network may use the same addresses
-    host, user = _as_ssh_has_it(host, user)
-    return _is_own_account(user) and _is_own_address(host)
-
-
-def _as_ssh_has_it(host: str, user: str) -> tuple[str, str]:
-    """Returns host and user from ssh's configuration, in which any name may stand for any host."""
     facts = dict(_ssh_settings(host, user))  # without ssh nothing can start there
-    return facts.get("hostname", host), facts.get("user", user)
+    own_account = _is_own_account(facts.get("user", user))
+    return own_account and _is_own_address(facts.get("hostname", host))
 
 
 def _ssh_settings(host: str, user: str) -> list[tuple[str, str]]:
@@ -262,13 +257,11 @@ def processes_per_node(target: Target) -> int:
 def submitted_to(run: RunFolder) -> Target:
     """Returns the current definition of a run's target. Raises UserError if the run's record is
     damaged."""
-    from fairway_runner.engines.engine import target_of
-
     if runs_here(run.record.engine):
         return Target.local()
     path = run.folder / "target.json"
     try:
-        target = read_required(path, target_of)
+        target = read_required(path, Target.from_json)
     except ValueError:
         raise damaged(path, "it is not a target") from None
     return current_target(target)

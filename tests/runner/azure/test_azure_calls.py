@@ -124,7 +124,7 @@ def test_azure_call_gives_up_within_its_deadline(
     monkeypatch: pytest.MonkeyPatch, offered: bool
 ) -> None:
     """The hint names --deadline only if the command has the option."""
-    monkeypatch.setattr(outage._Choice, "offered", offered)
+    monkeypatch.setattr(outage.Choice, "offered", offered)
     made = calls(100.0)
     with pytest.raises(ServiceError, match="has not answered for 100 s") as caught:
         made.call("a job", failing(*[http(503)] * 1000))
@@ -137,7 +137,7 @@ def test_azure_call_gives_up_within_its_deadline(
 def test_azure_call_of_a_read_only_command_gives_up_sooner_without_a_deadline_option(
     monkeypatch: pytest.MonkeyPatch, chosen: float | None, seconds: int
 ) -> None:
-    monkeypatch.setattr(outage._Choice, "seconds", chosen)
+    monkeypatch.setattr(outage.Choice, "seconds", chosen)
     made = calls(outage.deadline())
     with made.soon(), pytest.raises(ServiceError, match=f"has not answered for {seconds} s"):
         made.call("a job", failing(*[http(503)] * 1000))
@@ -299,7 +299,6 @@ class _Ssh:
 def _gateway(said: str) -> Gateway:
     ssh = _Ssh()
     found = Gateway(cast("Any", ssh), 1.0)
-    assert found.said == ""
     ssh.said = said
     return found
 
@@ -310,7 +309,7 @@ def test_gateway_returns_the_reason_of_the_latest_failure() -> None:
         "channel 3: open failed: connect failed: Name or service not known\r\n"
     )
     assert found.failure_since("") == "Name or service not known"
-    assert found.failure_since(found.said) == ""
+    assert found.failure_since(found.ssh.said) == ""
     found = _gateway("channel 2: open failed: administratively prohibited: open failed\r\n")
     finding = refused(lambda: found.failure_since(""))
     assert finding.id == "no-forwarding"
