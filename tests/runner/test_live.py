@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import typer
+from endings import refused
 from environment_files import KEY, load
 
 from fairway_cli.commands.environments import check
@@ -16,7 +17,7 @@ from fairway_core.catalog import vm_size
 from fairway_core.catalog.roles import built_in_roles
 from fairway_core.checks.live import LIVE
 from fairway_core.environment import Environment, load_environment
-from fairway_core.findings import Finding, Severity, UserError
+from fairway_core.findings import Finding, Severity
 from fairway_runner.live import azure_queries, rules
 from fairway_runner.live.azure_queries import ask_azure
 from fairway_runner.live.management import Management, chosen_cloud, signed_in_to
@@ -506,10 +507,8 @@ def test_live_check_fails_if_azure_refuses_a_request(
     plane: ControlPlane, look: Look, status: int, id_: str, code: int, said: str
 ) -> None:
     plane.give(f"{COMPUTE}/skus", {"error": {"code": "Conflict"}}, status=status)
-    with pytest.raises(UserError) as caught:
-        look()
-    [finding] = caught.value.findings
-    assert (finding.id, caught.value.exit_code) == (id_, code)
+    finding = refused(look, code=code)
+    assert finding.id == id_
     assert said in f"{finding.message} {finding.hint}"
 
 
@@ -521,12 +520,9 @@ def test_cloud_is_chosen_by_the_variables_of_terraform(monkeypatch: pytest.Monke
     found = chosen_cloud().manager, chosen_cloud().login
     assert found == ("https://management.chinacloudapi.cn", "https://login.chinacloudapi.cn")
     monkeypatch.setenv("ARM_ENVIRONMENT", "mars")
-    with pytest.raises(UserError, match="there is no cloud `mars`"):
-        chosen_cloud()
+    refused(chosen_cloud, "there is no cloud `mars`")
     monkeypatch.setenv("ARM_METADATA_HOSTNAME", "localhost:1")
-    with pytest.raises(UserError) as caught:
-        chosen_cloud()
-    assert caught.value.exit_code == 5
+    refused(chosen_cloud, code=5)
 
 
 def test_live_check_command_reports_lines_and_respects_ignored_checks(

@@ -88,9 +88,8 @@ HOSTS, KEPT = 4, 64
 
 
 def adapter_for(target: Target, url: str, deadline: float) -> HTTPAdapter:
-    """Returns the HTTP adapter for a service of the target: through the gateway, if the service's
-    name resolves to a public address here, or to none. Raises UserError if the gateway cannot be
-    reached."""
+    """Returns the HTTP adapter for a service of the target: through the gateway if its name has no
+    private address here. Raises UserError if the gateway cannot be reached."""
     where = urlsplit(url)
     gateway = target.gateway if target.gateway and target.gateway.host else None
     if gateway is None or where.hostname is None or _is_near(where.hostname):

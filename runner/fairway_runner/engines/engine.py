@@ -287,9 +287,8 @@ def is_addressed(target: Target) -> bool:
 
 
 def new_key(comment: str) -> tuple[bytes, str]:
-    """Returns the ephemeral ssh key pair of a run, with which its nodes trust each other: the
-    private key and its public half, both in OpenSSH's form. Raises UserError if ssh-keygen
-    fails."""
+    """Returns a new ssh key pair in OpenSSH's form: the private key, with which the nodes of a run
+    trust each other, and its public half. Raises UserError if ssh-keygen fails."""
     import subprocess
     import tempfile
 

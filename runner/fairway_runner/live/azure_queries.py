@@ -1,5 +1,4 @@
-"""Asks Azure for the facts that an environment's checks need; facts that the user may not see
-become warnings."""
+"""Asks Azure for what an environment's checks need; what the user may not see is a warning."""
 
 from __future__ import annotations
 
@@ -209,9 +208,8 @@ class _Asking:
 
 
 def ask_azure(environment: Environment, azure: Management) -> tuple[list[Finding], list[Offer]]:
-    """Asks Azure about an environment: returns errors and warnings, and the offers of its sizes,
-    empty if they may not be seen. Raises UserError if nobody is signed in, or if the service
-    failed."""
+    """Returns errors and warnings about an environment, and the offers of its sizes, if they may be
+    seen. Raises UserError if nobody is signed in, or if the service failed."""
     asking = _Asking(environment, azure)
     asking.providers()
     asking.features()

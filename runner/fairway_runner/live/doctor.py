@@ -166,16 +166,16 @@ def _subscription(azure: Management) -> Examined:
         found = None
     except UserError as error:
         return Examined("subscription", azure.subscription, error.findings)
-    hint = "az account list --output table\nand set ARM_SUBSCRIPTION_ID to one that you may use"
     if found is None:
-        message = f"subscription {azure.subscription} does not exist, or you have no access to it"
-        finding = Finding("no-subscription", message, hint)
-        return Examined("subscription", azure.subscription, (finding,))
-    name, state = found.get("displayName") or azure.subscription, found.get("state")
-    if state not in (None, "Enabled", "Warned", "PastDue"):
+        name = azure.subscription
+        message = f"subscription {name} does not exist, or you have no access to it"
+    else:
+        name, state = found.get("displayName") or azure.subscription, found.get("state")
+        if state in (None, "Enabled", "Warned", "PastDue"):
+            return Examined("subscription", name)
         message = f"subscription `{name}` is {state}"
-        return Examined("subscription", name, (Finding("no-subscription", message, hint),))
-    return Examined("subscription", name)
+    hint = "az account list --output table\nand set ARM_SUBSCRIPTION_ID to one that you may use"
+    return Examined("subscription", name, (Finding("no-subscription", message, hint),))
 
 
 def _needs(environment: Environment, azure: Management) -> Examined:

@@ -72,8 +72,7 @@ def machines_of(environment: Environment) -> list[Machines]:
 
 
 def images_of(environment: Environment) -> dict[str, Image]:
-    """Returns the images with exact versions of VMs, by the path of each cluster and, for the one
-    of all servers, of the first."""
+    """Returns the VMs' images with exact versions, by cluster; that of servers by the first."""
     found = {}
     for name, cluster in environment.machine_clusters.items():
         chosen = image(cluster.image) if cluster.image else cluster.chosen_image

@@ -31,9 +31,8 @@ _PATIENCE = 30.0  # seconds for ssh to print its configuration of a host
 
 
 def uses_this_machine(target: Target) -> bool:
-    """Returns True if jobs there could read this process's files: tasks are processes of this
-    machine, or it is the cluster's host, by whatever name or address, and the account is ours or
-    root's."""
+    """Returns True if jobs there could read this process's files: this machine runs their tasks, or
+    is the cluster's host, by whatever name or address, and the account is ours or root's."""
     access = target.access
     if access is None or runs_here(target.engine):
         return runs_here(target.engine)
@@ -53,8 +52,7 @@ def _leads_here(target: Target, host: str, user: str) -> bool:
 
 
 def _ssh_settings(host: str, user: str) -> list[tuple[str, str]]:
-    """Returns ssh's settings for a host, some of which may have several values; none without
-    ssh."""
+    """Returns ssh's settings for a host, some with several values; none without ssh."""
     import subprocess
 
     config = os.environ.get("FAIRWAY_SSH_CONFIG", "")
@@ -81,8 +79,7 @@ _LEADING = (*_PATHS, "port", "user", "identitiesonly", "hostkeyalias", "proxyjum
 
 
 def _as_written(name: str, value: str) -> str:
-    """Returns a setting's value as a line of a configuration has it: ssh prints paths without their
-    quotes."""
+    """Returns a setting's value as in a configuration: ssh prints paths without their quotes."""
     if name not in _PATHS:
         return value
     paths = re.split(r" (?=[/~%])", value) if name == "userknownhostsfile" else [value]
@@ -100,8 +97,7 @@ def _is_own_account(user: str) -> bool:
 
 
 def _is_own_address(host: str) -> bool:
-    """Returns True if a name or an address belongs to this machine: a program here can listen on
-    it."""
+    """Returns True if a name or an address is this machine's: a program can listen on it."""
     import socket
 
     try:
@@ -255,8 +251,7 @@ def processes_per_node(target: Target) -> int:
 
 
 def submitted_to(run: RunFolder) -> Target:
-    """Returns the current definition of a run's target. Raises UserError if the run's record is
-    damaged."""
+    """Returns a run's target as it is now. Raises UserError if the run's record is damaged."""
     if runs_here(run.record.engine):
         return Target.local()
     path = run.folder / "target.json"
@@ -268,8 +263,7 @@ def submitted_to(run: RunFolder) -> Target:
 
 
 def host_block(target: Target) -> str:
-    """Returns a target as a `Host` block of ~/.ssh/config, for other programs. Raises UserError for
-    one that ssh cannot reach."""
+    """Returns a target as a `Host` block of ~/.ssh/config. Raises UserError unless ssh reaches it."""
     from fairway_runner.engines.remote import bastion
 
     access = target.access

@@ -369,8 +369,7 @@ def test_mirror_require_latest_reports_a_retry_from_another_machine(
     mirror.require_latest(run)
     say(folder / "tasks" / "0", "succeeded", b"", exit_code=0, attempt=1)
     say(folder, "succeeded", submission=1)
-    with pytest.raises(UserError, match="job-1 was retried from elsewhere"):
-        mirror.require_latest(run)
+    refused(lambda: mirror.require_latest(run), "job-1 was retried from elsewhere")
     assert (run.state, run.task_status(0).exit_code) == ("succeeded", 0)
     assert submission_state.Submission.read(run) == submission_state.Submission(1, complete=True)
     mirror.require_latest(run)
@@ -395,12 +394,10 @@ def test_mirror_refresh_of_a_run_damaged_on_the_cluster_updates_the_others(
         say(there(tmp_path, run), "succeeded")
         say(there(tmp_path, run) / "tasks" / "0", "succeeded", b"one")
     (there(tmp_path, broken) / file).write_text('{"state": "run')
-    with pytest.raises(UserError, match=rf"job-1/{file}: damaged: ") as caught:
-        mirror.refresh([broken, sound])
-    assert [finding.id for finding in caught.value.findings] == ["damaged-run"]
+    said = rf"job-1/{file}: damaged: "
+    assert refused(lambda: mirror.refresh([broken, sound]), said).id == "damaged-run"
     assert (broken.state, sound.state) == ("queued", "succeeded")
-    with pytest.raises(UserError, match=rf"job-1/{file}: damaged: "):
-        mirror.require_latest(broken)
+    refused(lambda: mirror.require_latest(broken), said)
 
 
 @pytest.mark.parametrize("text", ["{", '{"submission": "x"}'])
@@ -413,8 +410,7 @@ def test_mirror_refresh_of_a_run_damaged_locally_updates_the_others(
         say(there(tmp_path, run), "succeeded")
     (broken.folder / file).parent.mkdir(parents=True, exist_ok=True)
     (broken.folder / file).write_text(text)
-    with pytest.raises(UserError, match=rf"job-1/{file}: damaged: "):
-        mirror.refresh([broken, sound])
+    refused(lambda: mirror.refresh([broken, sound]), rf"job-1/{file}: damaged: ")
     assert sound.state == "succeeded"
 
 

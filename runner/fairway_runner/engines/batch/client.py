@@ -276,8 +276,7 @@ def run_of(job: str) -> str:
 
 
 def scheduled_run(job: str) -> str:
-    """Returns the run that a schedule's job is, from the schedule's id and the number of the job;
-    any other id as it is."""
+    """Returns the run that a schedule's job is; any other id as it is."""
     return re.sub(r":job-(\d+)$", r"-\1", job)
 
 

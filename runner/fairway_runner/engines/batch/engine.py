@@ -243,8 +243,7 @@ class BatchEngine(Engine):
         return sorted(found, key=lambda node: node.name)
 
     def order(self, action: str, node: str) -> None:
-        """Carries out one of Batch's own four actions; the node's tasks move elsewhere. Raises
-        UserError for an unknown node."""
+        """Carries out an action of Batch's own; the node's tasks move elsewhere."""
         self._require_name(node)
         verb, body = _ACTIONS[action]
         path = f"/pools/{self.account.pool}/nodes/{node}/{verb}"

@@ -111,8 +111,7 @@ class BatchSchedules:
         ]
 
     def _named(self, name: str) -> list[str]:
-        """Returns the ids of schedules of that name, or id: several if two machines created it at
-        once."""
+        """Returns the ids of schedules of that name, or id: two machines may have created it."""
         names = {str(each["id"]): metadata_of(each)[client.SCHEDULE] for each in self._own()}
         return [each for each in names if name in (each, names[each])]
 

@@ -85,17 +85,14 @@ _LASTING = {
         "kubectl signs in with it; kubelogin comes with: az aks install-cli",
     ),
     r"az login": ("refused-connection", "az login, and then try: {kubectl}"),
-    # A cluster that was made anew has another authority than the kubeconfig. Certificates that the
-    # API server itself checks, such as a new node's, may be right a little later.
-    r"Unable to connect to the server: .*x509: certificate signed by unknown authority": (
-        "no-context",
-        "is KUBECONFIG right? see: kubectl config view",
-    ),
     r"context .* does not exist|no context exists": (
         "no-context",
         "list its contexts: kubectl config get-contexts",
     ),
-    r"error loading config file|invalid configuration": (
+    # A cluster that was made anew has another authority than the kubeconfig. Certificates that the
+    # API server itself checks, such as a new node's, may be right a little later.
+    "Unable to connect to the server: .*x509: certificate signed by unknown authority|"
+    "error loading config file|invalid configuration": (
         "no-context",
         "is KUBECONFIG right? see: kubectl config view",
     ),
@@ -156,7 +153,6 @@ class Exec(Connection):
         return [program, *self._kubeconfig(), *context, space, *words]
 
     def execute(self, command: Command) -> Ended:
-        """Runs a command as `Connection.run` documents."""
         data, mark = command.data, f"fairway-end-{secrets.token_hex(8)}"
         frame = ["sh", "-c", _FRAME, "sh", mark, str(len(data)), f"{_BEAT:g}", *command.words]
         line = self.kubectl("exec", "-i", f"deploy/{self.access.head}", "--", *frame)
@@ -175,7 +171,6 @@ class Exec(Connection):
                     raise self._unreachable(call.said)
 
     def interactive(self, words: Sequence[str], *, forward: str = "") -> int:
-        """Runs a command as `Connection.interactive` documents."""
         return self.enter(f"deploy/{self.access.head}", words, forward=forward)
 
     def enter(self, pod: str, words: Sequence[str], *, forward: str = "") -> int:
@@ -233,16 +228,11 @@ class Exec(Connection):
     def _lasting(self, said: str) -> tuple[str, tuple[str, str]] | None:
         """Returns the line of an error that no retry fixes, with its ID and hint."""
         patterns = _LASTING if self.reached else _REFUSED_HERE | _LASTING
-        lines = [each.strip() for each in said.splitlines()]
-        return next(
-            (
-                (line, patterns[text])
-                for text in patterns
-                for line in lines
-                if re.search(text, line)
-            ),
-            None,
-        )
+        for text, fault in patterns.items():
+            for line in said.splitlines():
+                if re.search(text, line):
+                    return line.strip(), fault
+        return None
 
     def _unreachable(self, said: str) -> UserError:
         line, (id_, hint) = self._lasting(said) or (last_line(said), _USUAL)

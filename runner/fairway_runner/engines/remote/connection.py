@@ -141,23 +141,19 @@ class Here(Connection):
         return "this host"
 
     def execute(self, command: Command) -> Ended:
-        """Runs it as a child."""
         return run_program(command.words, command, self.name)
 
     def upload(self, folder: Path, to: str, *, deadline: float) -> None:
-        """Copies files."""
         from fairway_boot.files import copy_file
 
         shutil.copytree(folder, to, symlinks=True, copy_function=copy_file, dirs_exist_ok=True)
 
     def download(self, folder: str, names: Sequence[str], to: Path, *, deadline: float) -> None:
-        """Copies files."""
         for name in names:
             if os.path.lexists(Path(folder, name)):
                 _renew(Path(folder, name), to / name, to)
 
     def interactive(self, words: Sequence[str], *, forward: str = "") -> int:
-        """Runs it as a child."""
         if forward:
             message = f"{self.name} needs no tunnel"
             raise UserError.of("not-supported", message, f"connect to {forward.partition(':')[2]}")
