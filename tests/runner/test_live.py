@@ -149,7 +149,6 @@ def test_live_check_requires_the_infiniband_feature_for_node_pools(
 @pytest.mark.parametrize(
     ("version", "found"),
     [
-        ("1.35", []),
         ("1.36", []),
         ("1.34", ["kubernetes-not-offered"]),  # only with long-term support
         ("1.90", ["kubernetes-not-offered"]),

@@ -45,8 +45,7 @@ def choose(seconds: float | None, *, offered: bool = True) -> None:
 
 @contextmanager
 def limited(seconds: float) -> Iterator[None]:
-    """Limits `deadline` to these seconds within the block, but to no fewer than LEAST; more than
-    that change nothing."""
+    """Limits `deadline` to these seconds within the block, or to LEAST; never prolongs it."""
     usual = Choice.seconds
     if seconds < deadline():
         Choice.seconds = min(deadline(), max(LEAST, seconds))

@@ -179,10 +179,6 @@ def _path(resource: str) -> str:
     return f"{section}.{name}" if section else "slurm"
 
 
-# Names in Microsoft.Compute/usages of the quotas that all sizes share.
-_REGION, _SPOT = "cores", "lowPriorityCores"
-
-
 @dataclass(frozen=True)
 class Offer:
     """One size as one part of the environment asks for it.
@@ -251,7 +247,7 @@ class Subscription:
 
     def _left(self, size: VmSize, *, spot: bool) -> tuple[int | None, int | None]:
         """Returns the vCPUs that the tightest of its quotas leaves, and the limit of that quota."""
-        names = (_SPOT,) if spot else (size.quota_family, _REGION)
+        names = ("lowPriorityCores",) if spot else (size.quota_family, "cores")
         wanted = {name.lower() for name in names if name}
         found = [
             (int(each["limit"]) - int(each["currentValue"]), int(each["limit"]))

@@ -263,7 +263,7 @@ def submitted_to(run: RunFolder) -> Target:
 
 
 def host_block(target: Target) -> str:
-    """Returns a target as a `Host` block of ~/.ssh/config. Raises UserError unless ssh reaches it."""
+    """Returns a target as a `Host` block of ~/.ssh/config. Raises UserError without ssh to it."""
     from fairway_runner.engines.remote import bastion
 
     access = target.access

@@ -54,8 +54,7 @@ def act_on_node(target: Target, action: str, node: str) -> None:
 
 
 def target_facts(targets: Sequence[KnownTarget], *, ask: bool) -> list[dict[str, Any]]:
-    """Returns one mapping per target; `nodes_now` is null if it was not asked or does not answer;
-    see also `ready`."""
+    """Returns a mapping for each target; `nodes_now` is null if it was not asked, or is silent."""
     counts: list[int | None] = [None] * len(targets)
     if ask:
         with ThreadPoolExecutor(max_workers=16) as pool:

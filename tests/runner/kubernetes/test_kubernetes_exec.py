@@ -302,8 +302,6 @@ def test_kubernetes_exec_uses_the_targets_kubeconfig(kubectl: Kubectl, tmp_path:
     file.touch(0o600)
     assert with_file(file).run(["echo", "there"], deadline=1.0).out == b"there\n"
     assert (tmp_path / "kubectl.log").read_text().startswith(f"--kubeconfig={file} --context=lab ")
-    kubectl('echo "error: context \\"lab\\" does not exist" >&2; exit 1')
-    assert refused(lambda: with_file(file).run(["true"], deadline=1.0)).id == "no-context"
 
 
 AKS = (

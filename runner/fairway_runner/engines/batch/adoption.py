@@ -206,8 +206,7 @@ def _adopt(
 
 
 def _unpacked(record: bytes) -> dict[str, str]:
-    """Returns the texts of a record: only plain files of these names, no matter who wrote it.
-    Raises Unfit for anything that is no such archive."""
+    """Returns a record's texts: plain files of these names alone. Raises Unfit for no archive."""
     found = {}
     try:
         with tarfile.open(fileobj=io.BytesIO(record), mode="r:gz") as archive:

@@ -130,8 +130,7 @@ class BatchEngine(Engine):
             yield
 
     def require(self, job: Job, needs: Sequence[str]) -> None:
-        """Raises UserError if the pool can never run the job. The launcher's programs are left to
-        the node, as this machine is not one."""
+        """Raises UserError if the pool can never run the job. Programs are left to its nodes."""
         pools.require_pool(self.account, job)
 
     def input_from(self, run_id: str, name: str, kept: KeptOutput) -> Staged:
@@ -258,8 +257,7 @@ class BatchEngine(Engine):
             raise self._unknown(node) from None
 
     def resize(self, nodes: int) -> None:
-        """Requests that many nodes, Spot ones if the target's are. Raises UserError for too many,
-        or a pool that scales by a formula."""
+        """Requests that many nodes. Raises UserError for too many, or a pool with a formula."""
         target, pool = self.target, self.account.pool
         if nodes > target.nodes.max:
             message = f"`{target.name}` has at most {target.nodes.max} nodes"

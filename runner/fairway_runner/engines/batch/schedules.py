@@ -134,8 +134,7 @@ class BatchSchedules:
         return sorted(found, key=lambda schedule: schedule.name)
 
     def act(self, action: str, name: str) -> list[str]:
-        """Acts on a schedule; `delete` removes key, record and copied inputs too, but no outputs of
-        its runs."""
+        """Acts on it; `delete` removes key, record and copied inputs, but no outputs of runs."""
         ids = self._named(name)
         if not ids:
             hint = f"its schedules: fairway schedule list --target {self.target.name}"

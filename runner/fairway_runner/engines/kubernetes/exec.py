@@ -74,8 +74,6 @@ _MISSING = (
 
 _OTHER = "; to use that of KUBECONFIG, take `kubeconfig:` out of the target"
 
-_GET_TO_KNOW = "once, with kubectl and kubelogin (az aks install-cli brings both): "
-
 # Errors that no retry fixes, by patterns in a line of kubectl's message: the fault's ID and a hint.
 # The first that is there counts: a program that signs in says why before kubectl says that it
 # failed.
@@ -241,7 +239,7 @@ class Exec(Connection):
         kubectl = shlex.join(["kubectl", *self.kubectl("get", "pods")[1:]])
         hint = hint.format(kubectl=kubectl, target=self.target)
         if known and id_ == "no-context":
-            hint = f"{_GET_TO_KNOW}{known}"
+            hint = f"once, with kubectl and kubelogin (az aks install-cli brings both): {known}"
         elif known and "no such host" in line:
             hint += f"\nif the cluster was made anew: {known}"
         kind = TargetUnavailable if id_ == NO_CONNECTION else UserError

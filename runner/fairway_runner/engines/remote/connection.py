@@ -118,9 +118,8 @@ class Connection:
         unpacking.require_success()
 
     def interactive(self, words: Sequence[str], *, forward: str = "") -> int:
-        """Runs a command on this terminal, or a shell; returns its exit code. With `forward`,
-        `PORT:HOST:PORT` or `PORT:SOCKET`, a port here is forwarded there meanwhile, or until
-        interrupted."""
+        """Runs a command, or a shell, on this terminal; returns its exit code. With `forward`,
+        `PORT:HOST:PORT` or `PORT:SOCKET`, a port here is forwarded until then, or until Ctrl-C."""
         raise NotImplementedError
 
 
@@ -303,8 +302,7 @@ class Unpacking:
             thread.join()
 
     def require_success(self) -> None:
-        """Raises UserError for a bad tar file, OSError if it could not be written. Warns of what
-        was left out."""
+        """Raises UserError for a bad tar file, OSError for a disk. Warns of what was left out."""
         import tarfile
 
         if isinstance(self.error, tarfile.TarError | EOFError | zlib.error):

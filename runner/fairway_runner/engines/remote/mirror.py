@@ -120,8 +120,7 @@ def known_logs(run: RunFolder, *, final: bool) -> dict[str, int]:
 
 
 def add_pieces(run: RunFolder, report: RunReport) -> None:
-    """Appends pieces to logs and samples, each without bytes that another command has written
-    meanwhile. The caller holds the lock."""
+    """Appends pieces to logs and samples, without bytes that are here; the caller has the lock."""
     folders = dict(_folders(run))
     files = [(folders[name] / "log.txt", piece) for name, piece in report.logs.items()]
     samples = run.folder / FIGURES
@@ -194,10 +193,9 @@ class Mirror:
             self.remote.connection.upload(snapshot, found.draft, deadline=self.remote.deadline)
 
     def _inputs(self, run: RunFolder) -> dict[str, tuple[Path, str | None]]:
-        """Returns the run's inputs of other runs that are copied from here, by their path there:
-        the folder here, and the missing folder there to copy it into. Outputs of runs that it waits
-        for are not among them. The host is asked only if there are any. Raises Refused if one is
-        gone."""
+        """Returns the run's inputs that are copied from here, by their path there: the folder here,
+        and the missing folder there to copy it into. Outputs of runs that it waits for are not
+        among them. Asks the host only if there are any. Raises Refused if one is gone."""
         plan = read_plan(run.folder)
         entries = [each for each in plan.chained if not plan.awaits(each)]
         if not entries:
