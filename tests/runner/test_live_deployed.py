@@ -282,7 +282,7 @@ class TestPlan:
             assert refused.value.findings[0].hint == "fairway nodes start box"
             assert refused.value.exit_code == 2
         started, questions = [], []
-        monkeypatch.setattr(operations, "_ask", lambda *words: started.append(words))
+        monkeypatch.setattr(operations, "act", lambda *words: started.append(words))
 
         def ask(question: str) -> bool:
             questions.append(question)

@@ -162,10 +162,6 @@ class Management:
         NotAllowed, Refused, and UserError as `get` does."""
         return self._ask(self._url(path), path, {"api-version": version}, body)
 
-    def list(self, path: str, version: str, **query: str) -> list[Facts]:
-        """Returns all items of a collection, from all pages."""
-        return self._items(self._url(path), path, {"api-version": version, **query}, "nextLink")
-
     def _items(self, url: str, path: str, query: dict[str, str], link: str) -> list[Facts]:
         items: list[Facts] = []
         while url:
@@ -173,6 +169,10 @@ class Management:
             items += page.get("value", ())
             url, query = page.get(link, ""), {}
         return items
+
+    def list(self, path: str, version: str, **query: str) -> list[Facts]:
+        """Returns all items of a collection, from all pages."""
+        return self._items(self._url(path), path, {"api-version": version, **query}, "nextLink")
 
     def do(self, path: str, version: str) -> bool:
         """Carries out an action on a resource, named last in the path, and waits for its end.

@@ -176,7 +176,8 @@ class BatchEngine(Engine):
 
     def refresh(self, runs: Runs, *, logs: bool = False, samples: bool = False) -> None:
         """Asks Batch, and gives up soon if it does not answer."""
-        self._poller.refresh(runs, logs=logs, patient=False)
+        with self.account.calls.soon():
+            self._poller.refresh(runs, logs=logs)
         for run in runs if samples else ():
             state = State.read(run)
             if state is not None and state.complete:

@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -42,22 +42,21 @@ class Poller:
     storage: Storage
     written: dict[tuple[str, int], TaskState] = field(default_factory=dict)
 
-    def refresh(self, runs: Sequence[RunFolder], *, logs: bool, patient: bool = True) -> None:
-        """Refreshes as `Engine.refresh` describes; unless `patient`, it soon gives up."""
+    def refresh(self, runs: Sequence[RunFolder], *, logs: bool) -> None:
+        """Refreshes as `Engine.refresh` describes."""
         runs = [
             run
             for run in runs
             if not known_state(run.folder).is_final or (logs and not logs_are_complete(run))
         ]
         how = {"logs": logs, "brief": len(runs) > 1}
-        with nullcontext() if patient else self.account.calls.soon():
-            if len(runs) < _MANY:
-                for run in runs:
-                    self._refresh(run, {}, **how)
-                return
-            jobs = {str(job["id"]): job for job in self.account.jobs()}
-            with ThreadPoolExecutor(CONCURRENCY) as pool:
-                list(pool.map(lambda run: self._refresh(run, jobs, **how), runs))
+        if len(runs) < _MANY:
+            for run in runs:
+                self._refresh(run, {}, **how)
+            return
+        jobs = {str(job["id"]): job for job in self.account.jobs()}
+        with ThreadPoolExecutor(CONCURRENCY) as pool:
+            list(pool.map(lambda run: self._refresh(run, jobs, **how), runs))
 
     def _refresh(
         self, run: RunFolder, jobs: Mapping[str, Facts], *, logs: bool, brief: bool
