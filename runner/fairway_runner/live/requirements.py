@@ -115,8 +115,7 @@ def actions_of(environment: Environment) -> list[str]:
     if environment.protect:
         types.append("azurerm_management_lock")
     stops = _has(environment, "schedule") or _has(environment, "idle")
-    pools = environment.node_pools.values()
-    is_placed = any(pool.proximity_placement_group for pool in pools)
+    is_placed = any(pool.proximity_placement_group for pool in environment.node_pools.values())
     if environment.scheduler is not None or stops or is_placed:
         types.append("azurerm_role_definition")
     return sorted(filter(None, map(action_that_makes, types)))

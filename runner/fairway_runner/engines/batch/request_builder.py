@@ -48,7 +48,6 @@ _UNPACK = (
     "tar -xzf code.tar.gz -C code && tar -xzf record.tar.gz -C record"
 )
 _PROGRAM = '"$AZ_BATCH_JOB_PREP_WORKING_DIR/fairway/fairway-node"'
-PREPARATION = "prepare"
 
 
 def reports_endings(plan: RunPlan) -> bool:
@@ -107,7 +106,7 @@ class RequestBuilder:
             for each in self.plan.staged
         ]
         return {
-            "id": PREPARATION,
+            "id": "prepare",
             "commandLine": f"/bin/bash -c '{_UNPACK} && exec fairway/fairway-node prepare'",
             "resourceFiles": [
                 self._file(CODE, self.blobs.node, "fairway.tar.gz"),

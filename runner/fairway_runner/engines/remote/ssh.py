@@ -355,10 +355,8 @@ class Ssh(Connection):
         if self.socket is None:
             return
         quit_ = [*self.command(), "-O", "exit", "--", self.name]
-        try:
+        with suppress(subprocess.TimeoutExpired):  # a hanging master ends by its own keepalive
             subprocess.run(quit_, capture_output=True, timeout=5, check=False)
-        except subprocess.TimeoutExpired:
-            time.sleep(0)  # a hanging master ends by its own keepalive
         self.socket.unlink(missing_ok=True)
         self.socket = None
 
