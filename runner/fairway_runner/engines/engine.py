@@ -234,20 +234,17 @@ class Engine(outage.Patient):
         return UserError.of("not-supported", message, hint.format(target=target.name))
 
 
-def engine_for(target: Target, deadline: float | None = None) -> Engine:
-    """Returns a target's engine, imported now; `deadline` replaces that of the command line."""
-    return _made(target.engine, target, deadline)
-
-
 def engine_of_steps() -> Engine:
     """Returns the engine for runs of several steps, each of which has a target of its own."""
     from fairway_core.target import Target
 
-    return _made("steps", Target.local(), None)
+    return engine_for(Target.local(), name="steps")
 
 
-def _made(name: str, target: Target, deadline: float | None) -> Engine:
-    module = import_module(f"fairway_runner.engines.{name}")
+def engine_for(target: Target, deadline: float | None = None, *, name: str = "") -> Engine:
+    """Returns a target's engine, or that of the name, imported now; `deadline` replaces that of the
+    command line."""
+    module = import_module(f"fairway_runner.engines.{name or target.engine}")
     if hasattr(module, "__path__"):  # a package
         module = import_module(f"{module.__name__}.engine")
     seconds = outage.deadline() if deadline is None else deadline
