@@ -44,7 +44,7 @@ _lock = threading.Lock()
 
 def call(function: Callable[..., T], *arguments: object) -> T:
     """Calls a module's function in another process like ours. Raises OverLimit for too much."""
-    limits = (CPU, MEMORY, process_limits.CPU_LIMIT, outage.chosen(), outage.deadline_is_offered())
+    limits = (CPU, MEMORY, process_limits.CPU_LIMIT, outage.Choice.seconds, outage.Choice.offered)
     order = (os.getcwd(), dict(os.environ), limits, function, arguments)  # noqa: PTH109 - as it is
     with _lock:
         process = _idle.pop() if _idle else _Process()

@@ -25,7 +25,7 @@ from fairway_simulator.batch.simulator import IDENTITY
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from fairway_runner.engines.batch.submission import Payload, Submission
+    from fairway_runner.engines.batch.submission import Submission
 
 _TASKS = 10_000
 _THREADS = 16
@@ -100,8 +100,8 @@ def _service(folder: Path) -> Iterator[Service]:
         process.wait()
 
 
-def _many(service: Service, count: int) -> Many:
-    """Returns a run of `count` tasks that is recorded and packed, but not sent yet."""
+def _many(service: Service, count: int) -> Submission:
+    """Returns the submission of `count` tasks that are recorded, but not sent yet."""
     from fairway_runner.engines.azure_storage import Storage
     from fairway_runner.engines.batch.client import Account
     from fairway_runner.engines.batch.submission import State, Submission
@@ -122,21 +122,7 @@ def _many(service: Service, count: int) -> Many:
     run, lock = store.create(prepared.record, prepared.all_files())
     os.close(lock)
     state = State(0, jobs=(run.id,))
-    submission = Submission(run, Account(target, 600), Storage(target, 600), state)
-    return Many(submission, submission.pack(snapshot), snapshot)
-
-
-@dataclass
-class Many:
-    """A run of many tasks that is ready to be sent."""
-
-    submission: Submission
-    payload: Payload
-    snapshot: Path
-
-    def send(self) -> None:
-        """Sends the run, from the first request to the last answer."""
-        self.submission.send(self.payload, self.snapshot)
+    return Submission(run, Account(target, 600), Storage(target, 600), state, snapshot)
 
 
 def _spent(action: Callable[[], object]) -> float:
@@ -161,10 +147,10 @@ def _bare_client() -> Any:
     return BatchClient(endpoint, credential, transport=straight)
 
 
-def _ready_made(client: Any, many: Many, job: str) -> None:
+def _ready_made(client: Any, many: Submission, job: str) -> None:
     """Calls `create_task_collection` with prepared dicts, from as many threads as Fairway."""
-    client.create_job({**many.payload.job, "id": job})
-    tasks = list(many.submission.tasks(many.payload.requests))
+    client.create_job({**many.job(), "id": job})
+    tasks = list(many.tasks())
     chunks = [tasks[start : start + 100] for start in range(0, len(tasks), 100)]
     with ThreadPoolExecutor(_THREADS) as pool:
         list(pool.map(lambda chunk: client.create_task_collection(job, {"value": chunk}), chunks))

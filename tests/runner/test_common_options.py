@@ -117,7 +117,7 @@ def test_deadline_option_applies_to_a_single_command(
     code, out, _ = here(*resize, "--json")
     assert (code, json.loads(out)) == (0, {"target": "spot", "requested_nodes": 3})
     assert deadlines == [120, 600]
-    assert (outage.chosen(), outage.deadline_is_offered()) == (None, False)
+    assert (outage.Choice.seconds, outage.Choice.offered) == (None, False)
 
 
 def test_json_option_of_cancel_and_retry_prints_run_and_state(

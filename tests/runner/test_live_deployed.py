@@ -20,7 +20,7 @@ from fairway_cli.commands import plans
 from fairway_core.environment import Environment
 from fairway_core.findings import Finding, Severity, UserError
 from fairway_runner.live import operations, rules
-from fairway_runner.live.azure_queries import check_live
+from fairway_runner.live.azure_queries import ask_azure
 from fairway_runner.live.management import Management, NotAllowed
 
 ME, OTHER = "00000000-0000-0000-0000-00000000000a", "00000000-0000-0000-0000-00000000000b"
@@ -96,7 +96,7 @@ def azure() -> Any:
 
 
 def _found(environment: Environment, azure: Any, id_: str) -> list[Finding]:
-    return [each for each in check_live(environment, azure) if each.id == id_]
+    return [each for each in ask_azure(environment, azure)[0] if each.id == id_]
 
 
 def test_live_check_reports_a_stopped_vm_with_the_command_that_starts_it(
@@ -282,7 +282,7 @@ class TestPlan:
             assert refused.value.findings[0].hint == "fairway nodes start box"
             assert refused.value.exit_code == 2
         started, questions = [], []
-        monkeypatch.setattr(operations, "_ask", lambda *words: started.append(words))
+        monkeypatch.setattr(operations, "act", lambda *words: started.append(words))
 
         def ask(question: str) -> bool:
             questions.append(question)

@@ -16,7 +16,6 @@ from programs import executable
 from running import RunFairway
 
 from fairway_cli.commands import access
-from fairway_core.findings import UserError
 from fairway_core.target import Target
 from fairway_runner.engines.outage import TargetUnavailable
 from fairway_runner.targets.lookup import host_block
@@ -188,8 +187,7 @@ def test_targets_sync_remembers_the_account_of_the_user(here: RunFairway, sync: 
 
 def test_ssh_config_refuses_a_target_name_that_is_a_pattern() -> None:
     target = Target.model_validate(ONE_HOST).model_copy(update={"name": "lab *"})
-    with pytest.raises(UserError, match=r"`lab \*` cannot be a host name"):
-        host_block(target)
+    refused(lambda: host_block(target), r"`lab \*` cannot be a host name")
 
 
 @pytest.mark.parametrize(

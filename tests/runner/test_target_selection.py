@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from endings import refused
 from running import MakeRun
 
 from fairway_core.findings import UserError
@@ -115,12 +116,10 @@ class TestChoosing:
     def test_target_choice_mistake_is_refused_at_its_line(
         self, project: Path, target: Any, said: str
     ) -> None:
-        with pytest.raises(UserError) as caught:
-            _choose(project, target=target)
-        assert said in str(caught.value)
-        assert "value error" not in str(caught.value)
-        assert caught.value.findings[0].location is not None
-        assert caught.value.exit_code == 2
+        finding = refused(lambda: _choose(project, target=target), code=2)
+        assert said in f"{finding.message} {finding.hint}"
+        assert "value error" not in finding.message
+        assert finding.location is not None
 
     @pytest.mark.parametrize(
         ("target", "places"),
@@ -177,8 +176,7 @@ class TestPreparing:
             _prepare(project, *NAMES, inputs={"words": "data:/words"})
         assert "the target `spot` has no mount `data`" in str(caught.value)
         _declare(project, a100={"nodes": {"min": 1, "max": 1}})
-        with pytest.raises(UserError, match="needs 2 nodes, and `a100` has 1"):
-            _prepare(project, *NAMES, nodes=2)
+        refused(lambda: _prepare(project, *NAMES, nodes=2), "needs 2 nodes, and `a100` has 1")
         assert not (project / ".fairway" / "runs").exists()
         _declare(project, nd={"ssh": {"host": "", "user": "me", "shared": "/data"}})
         prepared = _prepare(project, *NAMES)
@@ -497,9 +495,7 @@ class TestCheapest:
 
     def test_cheapest_refuses_an_unknown_price_or_metric(self, project: Path) -> None:
         _declare(project, nd=self.PRICES["nd"])
-        with pytest.raises(UserError, match="the price of a node of `spot` is not known") as error:
-            self.order(project)
-        assert error.value.findings[0].path == "target.cheapest"
+        said = "the price of a node of `spot` is not known"
+        assert refused(lambda: self.order(project), said).path == "target.cheapest"
         _declare(project, **self.PRICES)
-        with pytest.raises(UserError, match="the job has no metric `speed`"):
-            self.order(project, "price/speed")
+        refused(lambda: self.order(project, "price/speed"), "the job has no metric `speed`")

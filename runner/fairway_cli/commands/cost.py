@@ -144,7 +144,7 @@ def _prices(file: Path | None, *, offline: bool) -> Prices:
 
     if offline or file:
         return prices_at_hand(file)
-    chosen, silence = outage.chosen(), Silence()
+    chosen, silence = outage.Choice.seconds, Silence()
     seconds = DEADLINE if chosen is None else chosen
     service = PriceService(
         deadline=seconds, watch=lambda: silence.watch("Azure's price service", seconds)

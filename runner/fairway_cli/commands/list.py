@@ -11,7 +11,7 @@ from typer import Option
 
 from fairway_cli.commands import arguments
 from fairway_cli.ending import warn
-from fairway_core.findings import Finding, Severity, UserError
+from fairway_core.findings import Finding, Severity
 from fairway_runner.quantities import parse_moment
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ def _adopt(target: str, store: RunStore) -> tuple[Sequence[Finding], bool]:
     """
     from fairway_runner.engines.capabilities import runs_here
     from fairway_runner.engines.engine import engine_for
-    from fairway_runner.engines.outage import brief, is_away
+    from fairway_runner.engines.outage import TargetUnavailable, brief
     from fairway_runner.runs.query import Wanted, select
     from fairway_runner.targets.lookup import all_targets, find_target
 
@@ -152,7 +152,5 @@ def _adopt(target: str, store: RunStore) -> tuple[Sequence[Finding], bool]:
         return (), False
     try:
         return engine_for(known.target, brief()).adopt(store), False
-    except UserError as error:
-        if not is_away(error):
-            raise
+    except TargetUnavailable as error:
         return error.findings, True

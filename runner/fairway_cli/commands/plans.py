@@ -231,7 +231,7 @@ def _have_machines_run(plan: Mapping[str, Any], ask: Callable[[str], bool] | Non
         if ask is None or not ask(question):
             raise UserError([each.finding for each in stopped])
     for machine in stopped:
-        operations.start_machine(machine.name, machine.id)
+        operations.act(machine.name, machine.id, "start")
 
 
 def destroy(

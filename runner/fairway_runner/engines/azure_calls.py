@@ -27,9 +27,8 @@ from azure.core.exceptions import (
 
 from fairway_boot.files import NO_ANSWER
 from fairway_core.findings import Finding, UserError
-from fairway_runner.engines import outage as command_line
 from fairway_runner.engines.azure_sdk import how_to_sign_in, sign_in_again, why_not_signed_in
-from fairway_runner.engines.outage import Patient, Silence, TargetUnavailable, Watched
+from fairway_runner.engines.outage import Choice, Patient, Silence, TargetUnavailable, Watched
 
 T = TypeVar("T")
 
@@ -123,7 +122,7 @@ class Calls(Patient):
 
     def soon(self) -> AbstractContextManager[None]:
         """Shortens the default deadline within the block, for commands that only look."""
-        return self.within(SOON if command_line.chosen() is None else self.deadline)
+        return self.within(SOON if Choice.seconds is None else self.deadline)
 
     def call(self, what: str, operation: Callable[[], T], *, brief: bool = True) -> T:
         """Calls the operation and returns its result. Raises ServiceError if the service refuses or
@@ -222,9 +221,7 @@ class Calls(Patient):
         if asked is not None and asked > self.deadline:
             said = f"asks to wait {asked:.0f} s"
         message = f"{self.service} {said} ({what}): {text}"
-        hint = "try again later" + (
-            ", or wait longer with --deadline" if command_line.deadline_is_offered() else ""
-        )
+        hint = "try again later" + ", or wait longer with --deadline" * Choice.offered
         return ServiceAway(Finding(NO_ANSWER, message, hint), status=status, code=code)
 
 

@@ -8,6 +8,7 @@ import re
 import socket
 import subprocess
 import threading
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -36,6 +37,7 @@ _FAILED = "open failed: "  # OpenSSH's message if the far side could not connect
 _PROHIBITED = "administratively prohibited"
 
 
+@dataclass
 class Gateway:
     """A host that connects to hosts known only in its own network; thread-safe.
 
@@ -44,19 +46,13 @@ class Gateway:
     this machine into that network.
     """
 
-    def __init__(self, ssh: Ssh, deadline: float) -> None:
-        self._ssh = ssh
-        self._deadline = deadline
-
-    @property
-    def name(self) -> str:
-        """Name of the host as a user would write it for ssh."""
-        return self._ssh.name
+    ssh: Ssh
+    deadline: float
 
     def reach(self) -> None:
         """Connects to it, again if the connection has ended, or raises UserError."""
-        check = lambda: [*self._ssh.command(), "-O", "check", "--", self.name]  # noqa: E731
-        self._ssh.run_with_retry(check, Command((), b"", self._deadline))
+        check = lambda: [*self.ssh.command(), "-O", "check", "--", self.ssh.name]  # noqa: E731
+        self.ssh.run_with_retry(check, Command((), b"", self.deadline))
 
     def connect(self, host: str, port: int) -> socket.socket:
         """Returns a connection to a port of a host, which is at its end at once if it fails."""
@@ -65,7 +61,7 @@ class Gateway:
         ours, theirs = socket.socketpair()
         with theirs:
             process = subprocess.Popen(
-                [*self._ssh.command(), "-W", there, "--", self.name],
+                [*self.ssh.command(), "-W", there, "--", self.ssh.name],
                 stdin=theirs.fileno(),
                 stdout=theirs.fileno(),
                 stderr=subprocess.DEVNULL,
@@ -75,18 +71,13 @@ class Gateway:
         threading.Thread(target=process.wait, name="gateway", daemon=True).start()
         return ours
 
-    @property
-    def said(self) -> str:
-        """Everything that ssh has said about connections through it."""
-        return self._ssh.said
-
     def failure_since(self, before: str) -> str:
         """Returns why the far side could not connect since ssh had said that, or "". Raises
         UserError if it forwards nothing."""
-        lines = [line for line in self.said[len(before) :].splitlines() if _FAILED in line]
+        lines = [line for line in self.ssh.said[len(before) :].splitlines() if _FAILED in line]
         why = lines[-1].rpartition(_FAILED)[2] if lines else ""
         if _PROHIBITED in "".join(lines):
-            message = f"{self.name} does not forward connections ({lines[-1].strip()})"
+            message = f"{self.ssh.name} does not forward connections ({lines[-1].strip()})"
             hint = "its sshd needs `AllowTcpForwarding yes`, the default; or name another gateway"
             raise UserError.of("no-forwarding", message, hint, exit_code=5)
         return why.removeprefix("connect failed: ")
@@ -97,9 +88,8 @@ HOSTS, KEPT = 4, 64
 
 
 def adapter_for(target: Target, url: str, deadline: float) -> HTTPAdapter:
-    """Returns the HTTP adapter for a service of the target: through the gateway, if the service's
-    name resolves to a public address here, or to none. Raises UserError if the gateway cannot be
-    reached."""
+    """Returns the HTTP adapter for a service of the target: through the gateway if its name has no
+    private address here. Raises UserError if the gateway cannot be reached."""
     where = urlsplit(url)
     gateway = target.gateway if target.gateway and target.gateway.host else None
     if gateway is None or where.hostname is None or _is_near(where.hostname):
@@ -147,14 +137,14 @@ class _GatewayAdapter(HTTPAdapter):
 
     def send(self, request: Any, *args: Any, **options: Any) -> Any:
         """Sends like HTTPAdapter, but ignores proxies: the gateway replaces them."""
-        before = self._gateway.said
+        before = self._gateway.ssh.said
         try:
             return super().send(request, *args, **{**options, "proxies": {}})
         except requests.ConnectionError as error:
             why = self._gateway.failure_since(before)
             if not why:
                 raise
-            message = f"{self._gateway.name} cannot connect to it: {why}"
+            message = f"{self._gateway.ssh.name} cannot connect to it: {why}"
             raise requests.ConnectionError(message, request=request) from error
 
 

@@ -80,22 +80,19 @@ class Storage:
             with io.BytesIO(data) if isinstance(data, bytes) else data.open("rb") as file:
                 client.upload_blob(name, file, overwrite=True)
 
-        self._call(container, f"the blob {name}", upload, brief=False)
+        self._call(container, name, upload, brief=False)
 
     def exists(self, container: str, name: str) -> bool:
         """Returns True if a blob of that name exists."""
         blob = self.container(container).get_blob_client(name)
-        return self._call(container, f"the blob {name}", blob.exists)
+        return self._call(container, name, blob.exists)
 
     def read(self, container: str, name: str, first: int = 0, count: int | None = None) -> bytes:
         """Returns a blob's bytes from `first` on. Raises ServiceError 404 if it does not exist."""
         client = self.container(container)
-
-        def download() -> bytes:
-            return bytes(client.download_blob(name, offset=first, length=count).readall())
-
+        get = lambda: bytes(client.download_blob(name, offset=first, length=count).readall())  # noqa: E731
         try:
-            return self._call(container, f"the blob {name}", download, brief=False)
+            return self._call(container, name, get, brief=False)
         except ServiceError as error:
             if error.status == 416:  # the blob ends before `first`
                 return b""
@@ -110,7 +107,7 @@ class Storage:
             file.truncate()
             client.download_blob(name).readinto(file)
 
-        self._call(container, f"the blob {name}", download, brief=False)
+        self._call(container, name, download, brief=False)
 
     def blobs(self, container: str, prefix: str) -> Iterator[BlobProperties]:
         """Yields the blobs whose names have this prefix."""
@@ -123,13 +120,13 @@ class Storage:
         client = self.container(container)
         for name in names:
             with ignore_missing():
-                self._call(container, f"the blob {name}", partial(client.delete_blob, name))
+                self._call(container, name, partial(client.delete_blob, name))
 
     def _call(
-        self, container: str, what: str, operation: Callable[[], T], *, brief: bool = True
+        self, container: str, blob: str, operation: Callable[[], T], *, brief: bool = True
     ) -> T:
         with self._within(container):
-            return self.calls.call(what, operation, brief=brief)
+            return self.calls.call(f"the blob {blob}", operation, brief=brief)
 
     @contextmanager
     def _within(self, container: str) -> Iterator[None]:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, ClassVar, cast
 
 from fairway_agent.quick import dataclass
 from fairway_core.findings import Finding, UserError
@@ -234,20 +234,17 @@ class Engine(outage.Patient):
         return UserError.of("not-supported", message, hint.format(target=target.name))
 
 
-def engine_for(target: Target, deadline: float | None = None) -> Engine:
-    """Returns a target's engine, imported now; `deadline` replaces that of the command line."""
-    return _made(target.engine, target, deadline)
-
-
 def engine_of_steps() -> Engine:
     """Returns the engine for runs of several steps, each of which has a target of its own."""
     from fairway_core.target import Target
 
-    return _made("steps", Target.local(), None)
+    return engine_for(Target.local(), name="steps")
 
 
-def _made(name: str, target: Target, deadline: float | None) -> Engine:
-    module = import_module(f"fairway_runner.engines.{name}")
+def engine_for(target: Target, deadline: float | None = None, *, name: str = "") -> Engine:
+    """Returns a target's engine, or that of the name, imported now; `deadline` replaces that of the
+    command line."""
+    module = import_module(f"fairway_runner.engines.{name or target.engine}")
     if hasattr(module, "__path__"):  # a package
         module = import_module(f"{module.__name__}.engine")
     seconds = outage.deadline() if deadline is None else deadline
@@ -286,17 +283,9 @@ def is_addressed(target: Target) -> bool:
     return unready(target) is None and (target.batch is None or account_address(target) != "")
 
 
-def target_of(record: Mapping[str, Any]) -> Target:
-    """Returns the target that a run was submitted to, from its `target.json`."""
-    from fairway_core.target import Target
-
-    return Target.from_json(record)
-
-
 def new_key(comment: str) -> tuple[bytes, str]:
-    """Returns the ephemeral ssh key pair of a run, with which its nodes trust each other: the
-    private key and its public half, both in OpenSSH's form. Raises UserError if ssh-keygen
-    fails."""
+    """Returns a new ssh key pair in OpenSSH's form: the private key, with which the nodes of a run
+    trust each other, and its public half. Raises UserError if ssh-keygen fails."""
     import subprocess
     import tempfile
 

@@ -36,9 +36,6 @@ def search_path() -> str:
     return f"{path}:{own}" if activated else f"{own}:{path}"
 
 
-# Variables of a run, an MPI program or a scheduler around this process.
-
-
 _SUPERVISOR = "fairway_agent.supervisor"
 _CANCEL_GRACE = 10.0  # seconds between SIGTERM and SIGKILL
 _MOST_RANKS = 1024

@@ -20,8 +20,9 @@ LEAST = 5.0
 """Minimum seconds of one try, however soon the deadline is: enough for any working service."""
 
 
-class _Choice:
-    """Choice made with `--deadline`; a program has one command line."""
+class Choice:
+    """Choice made with `--deadline`; a program has one command line. It is `offered` if the command
+    has the option, and it is worth a hint."""
 
     seconds: float | None = None
     offered: bool = False
@@ -29,40 +30,29 @@ class _Choice:
 
 def deadline() -> float:
     """Returns for how many seconds a failing service is retried."""
-    return USUAL if _Choice.seconds is None else _Choice.seconds
+    return USUAL if Choice.seconds is None else Choice.seconds
 
 
 def brief() -> float:
     """Returns the seconds for a target that a command can do without, as one of many."""
-    return LEAST if _Choice.seconds is None else _Choice.seconds
-
-
-def chosen() -> float | None:
-    """Returns the seconds that the command line sets; None if it sets none."""
-    return _Choice.seconds
-
-
-def deadline_is_offered() -> bool:
-    """Returns True if the command has `--deadline`, and it is worth a hint."""
-    return _Choice.offered
+    return LEAST if Choice.seconds is None else Choice.seconds
 
 
 def choose(seconds: float | None, *, offered: bool = True) -> None:
     """Sets the value of `--deadline` for the rest of the command."""
-    _Choice.seconds, _Choice.offered = seconds, offered
+    Choice.seconds, Choice.offered = seconds, offered
 
 
 @contextmanager
 def limited(seconds: float) -> Iterator[None]:
-    """Limits `deadline` to these seconds within the block, but to no fewer than LEAST; more than
-    that change nothing."""
-    usual = _Choice.seconds
+    """Limits `deadline` to these seconds within the block, or to LEAST; never prolongs it."""
+    usual = Choice.seconds
     if seconds < deadline():
-        _Choice.seconds = min(deadline(), max(LEAST, seconds))
+        Choice.seconds = min(deadline(), max(LEAST, seconds))
     try:
         yield
     finally:
-        _Choice.seconds = usual
+        Choice.seconds = usual
 
 
 class Patient:
@@ -113,14 +103,10 @@ class StillUnavailable(TargetUnavailable):
     """Error of a target that has not answered until the deadline."""
 
 
-def is_away(error: UserError) -> bool:
-    """Returns True if the target did not answer, and may do so later."""
-    return isinstance(error, TargetUnavailable)
-
-
 def join_errors(errors: Sequence[UserError]) -> UserError:
     """Joins errors into one: a mistake of the user's, unless all are targets that do not answer."""
-    kind = TargetUnavailable if all(map(is_away, errors)) else UserError
+    away = all(isinstance(error, TargetUnavailable) for error in errors)
+    kind = TargetUnavailable if away else UserError
     findings = dict.fromkeys(each for error in errors for each in error.findings)
     return kind(findings, exit_code=min(error.exit_code for error in errors))
 

@@ -32,8 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class StepsEngine(Engine):
-    """Engine of a workflow, each of whose steps has an engine of its own; `engines.engine.Engine`
-    documents the methods."""
+    """Engine of a workflow, whose steps have engines of their own; see `engines.engine.Engine`."""
 
     pause: ClassVar[float] = 0.5
 

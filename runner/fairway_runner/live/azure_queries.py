@@ -1,5 +1,4 @@
-"""Asks Azure for the facts that an environment's checks need; facts that the user may not see
-become warnings."""
+"""Asks Azure for what an environment's checks need; what the user may not see is a warning."""
 
 from __future__ import annotations
 
@@ -31,16 +30,7 @@ if TYPE_CHECKING:
     from fairway_core.environment import Environment
 
 _COMPUTE = "2024-07-01"
-_SKUS = "2021-07-01"
-_BATCH = "2024-07-01"
-_PERMISSIONS = "2022-04-01"
-_ASSIGNMENTS = "2022-04-01"
-_STORAGE = "2023-01-01"
-_AUTHORIZATION = "providers/Microsoft.Authorization"
-_ACCOUNTS = "providers/Microsoft.Storage/storageAccounts"
-_RESOURCES = "2021-04-01"
-_FEATURES = "2021-07-01"
-_KUBERNETES = "2024-02-01"
+_AUTHORIZATION = "2022-04-01"
 
 
 @dataclass
@@ -67,7 +57,7 @@ class _Asking:
     def providers(self) -> None:
         for namespace in providers_of(self.environment):
             with self._allowed(f"the registration of {namespace} was"):
-                found = self.azure.get(f"providers/{namespace}", _RESOURCES)
+                found = self.azure.get(f"providers/{namespace}", "2021-04-01")
                 self.findings += rules.provider_registered(namespace, found)
 
     def features(self) -> None:
@@ -75,7 +65,8 @@ class _Asking:
             namespace, _, name = feature.partition("/")
             with self._allowed(f"the registration of {feature} was"):
                 path = f"providers/Microsoft.Features/providers/{namespace}/features/{name}"
-                self.findings += rules.feature_registered(feature, self.azure.get(path, _FEATURES))
+                found = self.azure.get(path, "2021-07-01")
+                self.findings += rules.feature_registered(feature, found)
 
     def kubernetes(self) -> None:
         spec, location = self.environment.orchestrator, self.environment.location
@@ -84,12 +75,12 @@ class _Asking:
         with self._allowed("the version of Kubernetes was"):
             path = f"providers/Microsoft.ContainerService/locations/{location}/kubernetesVersions"
             # A plain list without pages, under another name than usual.
-            offered = (self.azure.get(path, _KUBERNETES) or {}).get("values") or ()
+            offered = (self.azure.get(path, "2024-02-01") or {}).get("values") or ()
             self.findings += rules.kubernetes_offered(spec.version, location, offered)
 
     def rights(self) -> None:
         with self._allowed("what you may do was"):
-            found = self.azure.list("providers/Microsoft.Authorization/permissions", _PERMISSIONS)
+            found = self.azure.list("providers/Microsoft.Authorization/permissions", _AUTHORIZATION)
             self.findings += rules.may_deploy(actions_of(self.environment), found)
 
     def existing(self) -> None:
@@ -117,7 +108,8 @@ class _Asking:
         environment = self.environment
         with self._allowed("which roles people have was"):
             own = environment.storage.existing
-            accounts = [{"id": own}] if own else self._own(_ACCOUNTS, _STORAGE)
+            path = "providers/Microsoft.Storage/storageAccounts"
+            accounts = [{"id": own}] if own else self._own(path, "2023-01-01")
             batch = self._accounts() if environment.pools else []
             promised = promised_roles(
                 environment,
@@ -126,21 +118,21 @@ class _Asking:
                 batch=str(batch[0].get("id", "")) if batch else "",
             )
             for each in promised:
-                path = f"{each.scope}/{_AUTHORIZATION}/roleAssignments"
-                given = self.azure.list(path, _ASSIGNMENTS, **{"$filter": "atScope()"})
+                path = f"{each.scope}/providers/Microsoft.Authorization/roleAssignments"
+                given = self.azure.list(path, _AUTHORIZATION, **{"$filter": "atScope()"})
                 self.findings += rules.role_is_free(each, self._role_id(each.role), given)
 
     def _role_id(self, role: str) -> str:
         """Returns the suffix of a built-in role's ids, the same everywhere; "" if unlisted."""
         if role not in self.roles_known:
-            path = f"{_AUTHORIZATION}/roleDefinitions"
-            found = self.azure.list(path, _ASSIGNMENTS, **{"$filter": f"roleName eq '{role}'"})
-            ids = [
+            path = "providers/Microsoft.Authorization/roleDefinitions"
+            found = self.azure.list(path, _AUTHORIZATION, **{"$filter": f"roleName eq '{role}'"})
+            ids = (
                 str(each.get("name", ""))
                 for each in found
                 if (each.get("properties") or {}).get("roleName") == role
-            ]
-            self.roles_known[role] = ids[0] if ids else ""
+            )
+            self.roles_known[role] = next(ids, "")
         return self.roles_known[role]
 
     def _own(self, path: str, version: str) -> list[Facts]:
@@ -151,18 +143,14 @@ class _Asking:
     def sizes(self) -> None:
         location, zone = self.environment.location, self.environment.zone_number
         with self._allowed("whether the sizes are offered was"):
-            self.skus = self.azure.list(
-                "providers/Microsoft.Compute/skus",
-                _SKUS,
-                **{"$filter": f"location eq '{location}'"},
-            )
-            seen = set()
+            here = {"$filter": f"location eq '{location}'"}
+            self.skus = self.azure.list("providers/Microsoft.Compute/skus", "2021-07-01", **here)
+            paths: dict[str, str] = {}
             for each in machines_of(self.environment):
-                if each.size not in seen:
-                    seen.add(each.size)
-                    self.findings += rules.size_offered(
-                        each.path, vm_size(each.size).name, location, zone, self.skus
-                    )
+                paths.setdefault(each.size, each.path)
+            for size, path in paths.items():
+                name = vm_size(size).name
+                self.findings += rules.size_offered(path, name, location, zone, self.skus)
 
     def quotas(self) -> None:
         location, machines = self.environment.location, machines_of(self.environment)
@@ -177,7 +165,7 @@ class _Asking:
 
     def _accounts(self) -> list[Facts]:
         """Returns the Batch accounts of the environment: one, if it is deployed."""
-        return self._own("providers/Microsoft.Batch/batchAccounts", _BATCH)
+        return self._own("providers/Microsoft.Batch/batchAccounts", "2024-07-01")
 
     def pool_images(self) -> None:
         """Checks images for pools, which only an account itself lists."""
@@ -220,9 +208,8 @@ class _Asking:
 
 
 def ask_azure(environment: Environment, azure: Management) -> tuple[list[Finding], list[Offer]]:
-    """Asks Azure about an environment: returns errors and warnings, and the offers of its sizes,
-    empty if they may not be seen. Raises UserError if nobody is signed in, or if the service
-    failed."""
+    """Returns errors and warnings about an environment, and the offers of its sizes, if they may be
+    seen. Raises UserError if nobody is signed in, or if the service failed."""
     asking = _Asking(environment, azure)
     asking.providers()
     asking.features()
@@ -240,8 +227,3 @@ def ask_azure(environment: Environment, azure: Management) -> tuple[list[Finding
     region = environment.location, environment.zone_number
     found = Subscription(*region, asking.skus, asking.usages)
     return asking.findings, list(found.offers(machines_of(environment)))
-
-
-def check_live(environment: Environment, azure: Management) -> list[Finding]:
-    """Returns the findings from Azure's answers about the environment; see `ask_azure`."""
-    return ask_azure(environment, azure)[0]

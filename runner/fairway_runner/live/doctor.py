@@ -166,29 +166,29 @@ def _subscription(azure: Management) -> Examined:
         found = None
     except UserError as error:
         return Examined("subscription", azure.subscription, error.findings)
-    hint = "az account list --output table\nand set ARM_SUBSCRIPTION_ID to one that you may use"
     if found is None:
-        message = f"subscription {azure.subscription} does not exist, or you have no access to it"
-        finding = Finding("no-subscription", message, hint)
-        return Examined("subscription", azure.subscription, (finding,))
-    name, state = found.get("displayName") or azure.subscription, found.get("state")
-    if state not in (None, "Enabled", "Warned", "PastDue"):
+        name = azure.subscription
+        message = f"subscription {name} does not exist, or you have no access to it"
+    else:
+        name, state = found.get("displayName") or azure.subscription, found.get("state")
+        if state in (None, "Enabled", "Warned", "PastDue"):
+            return Examined("subscription", name)
         message = f"subscription `{name}` is {state}"
-        return Examined("subscription", name, (Finding("no-subscription", message, hint),))
-    return Examined("subscription", name)
+    hint = "az account list --output table\nand set ARM_SUBSCRIPTION_ID to one that you may use"
+    return Examined("subscription", name, (Finding("no-subscription", message, hint),))
 
 
 def _needs(environment: Environment, azure: Management) -> Examined:
     from fairway_core.catalog import kubernetes_ends
     from fairway_core.checks import check_environment
     from fairway_core.checks.live import ENDINGS
-    from fairway_runner.live.azure_queries import check_live
+    from fairway_runner.live.azure_queries import ask_azure
 
     what = f"what `{environment.name}` needs"
     ignored = environment.checks.ignore
     try:
         dated = [e for e in check_environment(environment, ignore=ignored) if e.id in ENDINGS]
-        findings = (*dated, *check_live(environment, azure))
+        findings = (*dated, *ask_azure(environment, azure)[0])
     except UserError as error:
         findings = error.findings
     found = "not all available" if findings else "offered, and within quota"

@@ -81,8 +81,7 @@ def chosen_cloud() -> Cloud:
 
 def credential_for(cloud: Cloud) -> TokenCredential:
     """Returns the credential that Terraform would sign in with: a service principal from its
-    variables, or the user. The user comes from `az login`, an identity of this machine or AZURE_…
-    variables."""
+    variables, or the user of `az login`, of this machine or of AZURE_… variables."""
     import logging
 
     from azure.identity import ClientSecretCredential, DefaultAzureCredential
@@ -163,15 +162,17 @@ class Management:
         NotAllowed, Refused, and UserError as `get` does."""
         return self._ask(self._url(path), path, {"api-version": version}, body)
 
+    def _items(self, url: str, path: str, query: dict[str, str], link: str) -> list[Facts]:
+        items: list[Facts] = []
+        while url:
+            page = self._ask(url, path, query) or {}
+            items += page.get("value", ())
+            url, query = page.get(link, ""), {}
+        return items
+
     def list(self, path: str, version: str, **query: str) -> list[Facts]:
         """Returns all items of a collection, from all pages."""
-        page = self.get(path, version, **query)
-        items: list[Facts] = []
-        while page is not None:
-            items += page.get("value", ())
-            next_ = page.get("nextLink")
-            page = self._ask(next_, path, {}) if next_ else None
-        return items
+        return self._items(self._url(path), path, {"api-version": version, **query}, "nextLink")
 
     def do(self, path: str, version: str) -> bool:
         """Carries out an action on a resource, named last in the path, and waits for its end.
@@ -224,8 +225,7 @@ class Management:
 
     def own_id(self) -> str:
         """Returns the object id of the signed-in account; "" if the token does not say. Raises
-        UserError if there is no token. Source: Microsoft identity platform, access token claims
-        reference (`oid`)."""
+        UserError without one. Source: Microsoft identity platform, access token claims (`oid`)."""
         from azure.core.exceptions import AzureError, ClientAuthenticationError
 
         try:
@@ -244,16 +244,11 @@ class Management:
         """Returns the pool images that the Batch account at that address lists."""
         cloud = replace(self.cloud, manager=self.cloud.batch)  # the audience of the token
         account, path = Management(cloud, self.credential, self.subscription), "supportedimages"
-        url: str | None = f"https://{endpoint}/{path}"
-        query, items = {"api-version": _BATCH_VERSION}, list[Facts]()
+        url, query = f"https://{endpoint}/{path}", {"api-version": _BATCH_VERSION}
         try:
-            while url is not None:
-                page = account._ask(url, path, query) or {}
-                items += page.get("value", ())
-                url, query = page.get("odata.nextLink"), {}
+            return account._items(url, path, query, "odata.nextLink")
         finally:
             account._close_client()
-        return items
 
     def _url(self, path: str) -> str:
         if path.startswith("/subscriptions/"):

@@ -40,17 +40,12 @@ def stop(target: Target, *, force: bool = False) -> None:
             message = f"what runs on `{target.name}` would be lost: {', '.join(runs)}"
             hint = f"end it first: fairway cancel {runs[0]}\n{hint}"
             raise UserError.of("runs-there", message, hint, exit_code=_LOST)
-    _ask(target.name, machines, "deallocate")
+    act(target.name, machines, "deallocate")
 
 
 def start(target: Target) -> None:
     """Starts them, and waits for the end."""
-    start_machine(target.name, _machines(target))
-
-
-def start_machine(name: str, machine: str) -> None:
-    """Starts a VM or a scale set by its id, and waits for the end."""
-    _ask(name, machine, "start")
+    act(target.name, _machines(target), "start")
 
 
 def _machines(target: Target) -> str:
@@ -71,7 +66,8 @@ def _machines(target: Target) -> str:
     raise UserError.of("not-supported", message, hint)
 
 
-def _ask(name: str, machines: str, action: str) -> None:
+def act(name: str, machines: str, action: str) -> None:
+    """Carries out an action on a VM or a scale set, by its id, and waits for the end."""
     match = _ID.fullmatch(machines)
     if match is None:
         message = f"`machines` of `{name}` is not the id of a VM or a scale set: {machines}"

@@ -26,15 +26,9 @@ _ALWAYS = (
     "Microsoft.Storage",
 )
 
-# For the cluster, and for Flux in it.
-_OF_NODE_POOLS = ("Microsoft.ContainerService", "Microsoft.KubernetesConfiguration")
-
 # Paths in the environment file of parts outside the named sections.
 _AKS_NODES = "Kubernetes system nodes"
 _PATHS = {"gateway": "access.gateway", _AKS_NODES: "kubernetes.system"}
-
-# Source: Azure/aks-rdma-infiniband.
-_INFINIBAND_OF_NODE_POOLS = "Microsoft.ContainerService/AKSInfinibandSupport"
 
 
 @dataclass(frozen=True)
@@ -67,27 +61,18 @@ class Machines:
 
 def machines_of(environment: Environment) -> list[Machines]:
     """Returns all VMs, each with its largest number."""
-    found = []
-    for part in parts_of(environment):
-        if not part.size:
-            continue
-        path = _path(part.resource)
-        is_pool = path.removeprefix("clusters.") in environment.pools
-        found.append(
-            Machines(
-                path,
-                part.size,
-                round(part.counts.maximum),
-                spot=part.spot,
-                pool=is_pool and not environment.owns_pool_nodes,
-            )
-        )
-    return found
+    pools = (
+        [] if environment.owns_pool_nodes else [f"clusters.{name}" for name in environment.pools]
+    )
+    sized = [(_path(part.resource), part) for part in parts_of(environment) if part.size]
+    return [
+        Machines(path, part.size, round(part.counts.maximum), part.spot, pool=path in pools)
+        for path, part in sized
+    ]
 
 
 def images_of(environment: Environment) -> dict[str, Image]:
-    """Returns the images with exact versions of VMs, by the path of each cluster and, for the one
-    of all servers, of the first."""
+    """Returns the VMs' images with exact versions, by cluster; that of servers by the first."""
     found = {}
     for name, cluster in environment.machine_clusters.items():
         chosen = image(cluster.image) if cluster.image else cluster.chosen_image
@@ -111,16 +96,15 @@ def pool_images_of(environment: Environment) -> dict[str, Image]:
 
 def providers_of(environment: Environment) -> list[str]:
     """Returns the resource providers that must be registered in the subscription."""
-    pools = _OF_NODE_POOLS if environment.node_pools else ()
-    return sorted({*_ALWAYS, *pools, *_optional_providers(environment)})
+    return sorted({*_ALWAYS, *_optional_providers(environment)})
 
 
 def features_of(environment: Environment) -> list[str]:
     """Returns the features of providers that must be registered before deployment:
     `NAMESPACE/FEATURE`. Without that of AKS, nodes of a pool with InfiniBand do not join one
-    fabric."""
-    fast = [name for name, pool in environment.node_pools.items() if vm_size(pool.size).rdma]
-    return [_INFINIBAND_OF_NODE_POOLS] if fast else []
+    fabric. Source: Azure/aks-rdma-infiniband."""
+    fast = any(vm_size(pool.size).rdma for pool in environment.node_pools.values())
+    return ["Microsoft.ContainerService/AKSInfinibandSupport"] if fast else []
 
 
 def actions_of(environment: Environment) -> list[str]:
@@ -131,8 +115,7 @@ def actions_of(environment: Environment) -> list[str]:
     if environment.protect:
         types.append("azurerm_management_lock")
     stops = _has(environment, "schedule") or _has(environment, "idle")
-    pools = environment.node_pools.values()
-    is_placed = any(pool.proximity_placement_group for pool in pools)
+    is_placed = any(pool.proximity_placement_group for pool in environment.node_pools.values())
     if environment.scheduler is not None or stops or is_placed:
         types.append("azurerm_role_definition")
     return sorted(filter(None, map(action_that_makes, types)))
@@ -162,6 +145,8 @@ def existing_of(environment: Environment) -> list[Existing]:
 
 
 def _optional_providers(environment: Environment) -> Iterator[str]:
+    if environment.node_pools:  # for the cluster, and for Flux in it
+        yield from ("Microsoft.ContainerService", "Microsoft.KubernetesConfiguration")
     if environment.pools:
         yield "Microsoft.Batch"
     if environment.has_vault or environment.scheduler is not None:
@@ -191,10 +176,6 @@ def _path(resource: str) -> str:
     kind, _, name = resource.rpartition(" ")
     section = {"cluster": "clusters", "file system": "filesystems"}.get(kind)
     return f"{section}.{name}" if section else "slurm"
-
-
-# Names in Microsoft.Compute/usages of the quotas that all sizes share.
-_REGION, _SPOT = "cores", "lowPriorityCores"
 
 
 @dataclass(frozen=True)
@@ -265,7 +246,7 @@ class Subscription:
 
     def _left(self, size: VmSize, *, spot: bool) -> tuple[int | None, int | None]:
         """Returns the vCPUs that the tightest of its quotas leaves, and the limit of that quota."""
-        names = (_SPOT,) if spot else (size.quota_family, _REGION)
+        names = ("lowPriorityCores",) if spot else (size.quota_family, "cores")
         wanted = {name.lower() for name in names if name}
         found = [
             (int(each["limit"]) - int(each["currentValue"]), int(each["limit"]))

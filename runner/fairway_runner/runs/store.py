@@ -303,10 +303,10 @@ def _look(
             with engine.within(engine.deadline if patience is None else patience):
                 engine.refresh(runs, logs=printed)
         except UserError as error:
-            from fairway_runner.engines.outage import is_away
+            from fairway_runner.engines.outage import TargetUnavailable
 
             findings += error.findings
-            if is_away(error):
+            if isinstance(error, TargetUnavailable):
                 break
     return findings
 

@@ -10,16 +10,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import fairway_core
 from fairway_agent.spec import LINES, Retry
 from fairway_boot.files import write_json
 from fairway_core.documents import Document
 from fairway_core.findings import Finding, UserError
+from fairway_core.target import Target
 from fairway_core.yaml_text import parse_yaml
 from fairway_runner.engines.capabilities import runs_here
-from fairway_runner.engines.engine import target_of
 from fairway_runner.jobs.job import Job
 from fairway_runner.jobs.job_file import JobFile, section_of
 from fairway_runner.jobs.project_files import uploaded_before
@@ -48,9 +48,6 @@ from fairway_runner.submit.submission import (
     submit,
 )
 from fairway_runner.targets.lookup import current_target, find_target
-
-if TYPE_CHECKING:
-    from fairway_core.target import Target
 
 _TEXTS = ("job.yaml", "job.json", "target.json", "code.diff")
 _AGAIN = "submit the job again from its file"
@@ -157,7 +154,7 @@ def prepare_again(
     """Yields the run's code with an edited job, ready to start, and the changes; the code stays as
     long. `asks` and `copies` are as for `prepare`. Raises UserError if anything is wrong."""
     was = submitted(run)
-    there = target or current_target(target_of(recorded_facts(run, "target.json")))
+    there = target or current_target(Target.from_json(recorded_facts(run, "target.json")))
     facts = recorded_facts(run, "provenance.json")
     with code.keep_snapshots(snapshots_of(run)), uploaded_before(facts, recorded_snapshot(run)):
         snapshot = _snapshot(run)

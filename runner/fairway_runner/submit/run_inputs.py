@@ -87,7 +87,7 @@ def _located(job_file: JobFile, name: str) -> Iterator[None]:
     try:
         yield
     except UserError as error:
-        from fairway_runner.engines.outage import is_away
+        from fairway_runner.engines.outage import TargetUnavailable
 
         document = job_file.document
         path, location = f"inputs.{name}", document.location(document.set_below(("inputs", name)))
@@ -95,7 +95,8 @@ def _located(job_file: JobFile, name: str) -> Iterator[None]:
             replace(each, path=path, location=location) if each.location is None else each
             for each in error.findings
         ]
-        may_come = is_away(error) or error.exit_code != 2 or error.findings[0].id == "running-run"
+        may_come = isinstance(error, TargetUnavailable) or error.exit_code != 2
+        may_come = may_come or error.findings[0].id == "running-run"
         raise (error.with_findings(found) if may_come else OutputMissing(found)) from None
 
 

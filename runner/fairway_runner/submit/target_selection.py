@@ -157,7 +157,8 @@ def targets_with_room(prepared: Sequence[PreparedRun]) -> tuple[list[PreparedRun
 
 def _has_no_room(error: UserError) -> bool:
     """Returns True if a target is away, or has no node for the job, but may have one later."""
-    return outage.is_away(error) or all(finding.id in _NO_ROOM for finding in error.findings)
+    away = isinstance(error, outage.TargetUnavailable)
+    return away or all(finding.id in _NO_ROOM for finding in error.findings)
 
 
 PASSED = "passed_over"

@@ -31,9 +31,8 @@ _PATIENCE = 30.0  # seconds for ssh to print its configuration of a host
 
 
 def uses_this_machine(target: Target) -> bool:
-    """Returns True if jobs there could read this process's files: tasks are processes of this
-    machine, or it is the cluster's host, by whatever name or address, and the account is ours or
-    root's."""
+    """Returns True if jobs there could read this process's files: this machine runs their tasks, or
+    is the cluster's host, by whatever name or address, and the account is ours or root's."""
     access = target.access
     if access is None or runs_here(target.engine):
         return runs_here(target.engine)
@@ -47,19 +46,13 @@ def _leads_here(target: Target, host: str, user: str) -> bool:
         return True  # as the current user, without ssh
     if target.reach is not None:
         return False  # its network may use the same addresses
-    host, user = _as_ssh_has_it(host, user)
-    return _is_own_account(user) and _is_own_address(host)
-
-
-def _as_ssh_has_it(host: str, user: str) -> tuple[str, str]:
-    """Returns host and user from ssh's configuration, in which any name may stand for any host."""
     facts = dict(_ssh_settings(host, user))  # without ssh nothing can start there
-    return facts.get("hostname", host), facts.get("user", user)
+    own_account = _is_own_account(facts.get("user", user))
+    return own_account and _is_own_address(facts.get("hostname", host))
 
 
 def _ssh_settings(host: str, user: str) -> list[tuple[str, str]]:
-    """Returns ssh's settings for a host, some of which may have several values; none without
-    ssh."""
+    """Returns ssh's settings for a host, some with several values; none without ssh."""
     import subprocess
 
     config = os.environ.get("FAIRWAY_SSH_CONFIG", "")
@@ -86,8 +79,7 @@ _LEADING = (*_PATHS, "port", "user", "identitiesonly", "hostkeyalias", "proxyjum
 
 
 def _as_written(name: str, value: str) -> str:
-    """Returns a setting's value as a line of a configuration has it: ssh prints paths without their
-    quotes."""
+    """Returns a setting's value as in a configuration: ssh prints paths without their quotes."""
     if name not in _PATHS:
         return value
     paths = re.split(r" (?=[/~%])", value) if name == "userknownhostsfile" else [value]
@@ -105,8 +97,7 @@ def _is_own_account(user: str) -> bool:
 
 
 def _is_own_address(host: str) -> bool:
-    """Returns True if a name or an address belongs to this machine: a program here can listen on
-    it."""
+    """Returns True if a name or an address is this machine's: a program can listen on it."""
     import socket
 
     try:
@@ -260,23 +251,19 @@ def processes_per_node(target: Target) -> int:
 
 
 def submitted_to(run: RunFolder) -> Target:
-    """Returns the current definition of a run's target. Raises UserError if the run's record is
-    damaged."""
-    from fairway_runner.engines.engine import target_of
-
+    """Returns a run's target as it is now. Raises UserError if the run's record is damaged."""
     if runs_here(run.record.engine):
         return Target.local()
     path = run.folder / "target.json"
     try:
-        target = read_required(path, target_of)
+        target = read_required(path, Target.from_json)
     except ValueError:
         raise damaged(path, "it is not a target") from None
     return current_target(target)
 
 
 def host_block(target: Target) -> str:
-    """Returns a target as a `Host` block of ~/.ssh/config, for other programs. Raises UserError for
-    one that ssh cannot reach."""
+    """Returns a target as a `Host` block of ~/.ssh/config. Raises UserError without ssh to it."""
     from fairway_runner.engines.remote import bastion
 
     access = target.access

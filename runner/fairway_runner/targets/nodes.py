@@ -39,8 +39,7 @@ def node_facts(node: Node) -> dict[str, Any]:
 
 
 def nodes_of(target: Target, deadline: float) -> list[dict[str, Any]]:
-    """Returns all nodes, as `fairway nodes list --json` prints them. Raises UserError for a target
-    that does not answer."""
+    """Returns all nodes, as `fairway nodes list --json` prints them."""
     return [node_facts(node) for node in engine_for(target, deadline).nodes()]
 
 
@@ -55,8 +54,7 @@ def act_on_node(target: Target, action: str, node: str) -> None:
 
 
 def target_facts(targets: Sequence[KnownTarget], *, ask: bool) -> list[dict[str, Any]]:
-    """Returns one mapping per target; `nodes_now` is null if it was not asked or does not answer;
-    see also `ready`."""
+    """Returns a mapping for each target; `nodes_now` is null if it was not asked, or is silent."""
     counts: list[int | None] = [None] * len(targets)
     if ask:
         with ThreadPoolExecutor(max_workers=16) as pool:
@@ -113,12 +111,10 @@ def read_targets(source: Path, environment: str | None = None) -> list[Target]:
     """Returns the targets in a folder of stacks or a file of outputs, sorted. Raises UserError for
     none, and for a folder with the stacks of another environment than this one."""
     try:
-        found = _of_folder(source, environment) if source.is_dir() else _of_file(source)
-        records = list(found)
+        records = [*(_of_folder(source, environment) if source.is_dir() else _of_file(source))]
     except RecursionError:
-        raise UserError.of(
-            "bad-outputs", f"{source} is nested too deep to be read", _WRITE
-        ) from None
+        message = f"{source} is nested too deep to be read"
+        raise UserError.of("bad-outputs", message, _WRITE) from None
     if not records:
         raise UserError.of("no-targets", f"{source} has no output `targets`", _DEPLOY)
     targets: dict[str, Target] = {}
@@ -141,7 +137,7 @@ def as_person(targets: Sequence[Target], name: str | None, file: Path) -> list[T
     for whom `file` was written before. Raises UserError for an account that no target has."""
     known = sorted({user for target in targets for user in target.users or {}})
     if name is None:
-        name = _written_for(file)
+        name = next((each.user for each in _before(file) if each.user in (each.users or {})), "")
     elif name not in known:
         message = f"no target has an account `{name}`"
         hint = did_you_mean(name, known) or "`access.users` in the environment creates accounts"
@@ -158,11 +154,6 @@ def replaced(found: Sequence[Target], file: Path) -> Iterator[Finding]:
         yield Finding("replaced-targets", message, hint, severity=Severity.WARNING)
 
 
-def _written_for(file: Path) -> str:
-    """Returns the account of the person in a file of targets; "" if it names nobody's own."""
-    return next((each.user for each in _before(file) if each.user in (each.users or {})), "")
-
-
 def _before(file: Path) -> list[Target]:
     """Returns the targets in a file that is written anew; none if it cannot be read."""
     try:
@@ -177,9 +168,8 @@ def _of_file(file: Path) -> Iterator[Any]:
     except FileNotFoundError:
         raise UserError.of("no-targets", f"there is no {file}", _WHERE) from None
     except (OSError, ValueError) as error:
-        raise UserError.of(
-            "bad-outputs", f"{file} cannot be read as JSON: {error}", _WRITE
-        ) from None
+        message = f"{file} cannot be read as JSON: {error}"
+        raise UserError.of("bad-outputs", message, _WRITE) from None
     yield from _in_outputs(outputs)
 
 

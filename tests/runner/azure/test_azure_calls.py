@@ -109,13 +109,12 @@ def test_azure_call_to_a_closed_local_port_fails_at_once() -> None:
         bound.bind(("127.0.0.1", 0))
         address = f"http://127.0.0.1:{bound.getsockname()[1]}"
         made = calls(address=address)
-        with straight() as connections, pytest.raises(ServiceRequestError) as refused:
+        with straight() as connections, pytest.raises(ServiceRequestError) as caught:
             connections.send(HttpRequest("GET", address))
-    error = refused.value
-    with pytest.raises(ServiceError, match=f"nothing listens at {address}") as caught:
-        made.call("a job", failing(error))
-    assert caught.value.exit_code == 5
-    assert "bin/batch-simulator --background" in caught.value.findings[0].hint
+    error = caught.value
+    said = f"nothing listens at {address}"
+    finding = refused(lambda: made.call("a job", failing(error)), said, code=5)
+    assert "bin/batch-simulator --background" in finding.hint
     assert calls(address="https://a.batch.azure.com").call("a job", failing(error)) == 7
 
 
@@ -124,20 +123,19 @@ def test_azure_call_gives_up_within_its_deadline(
     monkeypatch: pytest.MonkeyPatch, offered: bool
 ) -> None:
     """The hint names --deadline only if the command has the option."""
-    monkeypatch.setattr(outage._Choice, "offered", offered)
+    monkeypatch.setattr(outage.Choice, "offered", offered)
     made = calls(100.0)
-    with pytest.raises(ServiceError, match="has not answered for 100 s") as caught:
-        made.call("a job", failing(*[http(503)] * 1000))
+    fails = failing(*[http(503)] * 1000)
+    finding = refused(lambda: made.call("a job", fails), "has not answered for 100 s")
     assert 80 < made.clock() <= 100
-    hint = caught.value.findings[0].hint
-    assert hint == "try again later" + ", or wait longer with --deadline" * offered
+    assert finding.hint == "try again later" + ", or wait longer with --deadline" * offered
 
 
 @pytest.mark.parametrize(("chosen", "seconds"), [(None, 30), (120.0, 120)])
 def test_azure_call_of_a_read_only_command_gives_up_sooner_without_a_deadline_option(
     monkeypatch: pytest.MonkeyPatch, chosen: float | None, seconds: int
 ) -> None:
-    monkeypatch.setattr(outage._Choice, "seconds", chosen)
+    monkeypatch.setattr(outage.Choice, "seconds", chosen)
     made = calls(outage.deadline())
     with made.soon(), pytest.raises(ServiceError, match=f"has not answered for {seconds} s"):
         made.call("a job", failing(*[http(503)] * 1000))
@@ -196,10 +194,8 @@ def test_azure_storage_403_hints_at_network_or_role_and_not_at_login(
     """Azure Storage refuses the client's network, or a user without the role."""
     error = http(403, text="This request is not authorized to perform this operation.")
     error.error_code = code  # type: ignore[attr-defined]
-    with pytest.raises(ServiceError, match=message) as caught:
-        calls().call("a blob", failing(error))
-    assert caught.value.exit_code == 2
-    assert hint in caught.value.findings[0].hint
+    finding = refused(lambda: calls().call("a blob", failing(error)), message, code=2)
+    assert hint in finding.hint
 
 
 def test_azure_call_retries_after_an_expired_token_or_clock_skew() -> None:
@@ -249,11 +245,10 @@ NOBODY = "not signed in to Azure: "
 )
 def test_azure_call_without_sign_in_reports_one_sentence_and_az_login(said: str, why: str) -> None:
     """The SDK's full list of attempts would be cut off before the useful part."""
-    with pytest.raises(ServiceError) as caught:
-        calls().call("a job", failing(ClientAuthenticationError(said)))
-    (finding,) = caught.value.findings
+    fails = failing(ClientAuthenticationError(said))
+    finding = refused(lambda: calls().call("a job", fails), code=2)
     assert finding.message == f"Azure Batch was not asked: {why}"
-    assert (caught.value.exit_code, finding.id) == (2, "no-access")
+    assert finding.id == "no-access"
     *before, last = finding.hint.splitlines()
     assert last == "az login"
     assert any("install-azure-cli" in line for line in before) is ("not found" in why)
@@ -299,7 +294,6 @@ class _Ssh:
 def _gateway(said: str) -> Gateway:
     ssh = _Ssh()
     found = Gateway(cast("Any", ssh), 1.0)
-    assert found.said == ""
     ssh.said = said
     return found
 
@@ -310,7 +304,7 @@ def test_gateway_returns_the_reason_of_the_latest_failure() -> None:
         "channel 3: open failed: connect failed: Name or service not known\r\n"
     )
     assert found.failure_since("") == "Name or service not known"
-    assert found.failure_since(found.said) == ""
+    assert found.failure_since(found.ssh.said) == ""
     found = _gateway("channel 2: open failed: administratively prohibited: open failed\r\n")
     finding = refused(lambda: found.failure_since(""))
     assert finding.id == "no-forwarding"

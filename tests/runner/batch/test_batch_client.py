@@ -43,6 +43,13 @@ def account() -> Account:
     return made
 
 
+@pytest.fixture
+def engine(account: Account) -> BatchEngine:
+    made = BatchEngine(account.target)
+    made.account = account
+    return made
+
+
 @pytest.mark.parametrize(
     ("batch", "id_", "said"),
     [
@@ -78,24 +85,20 @@ def test_batch_client_lists_only_the_jobs_of_its_pool(account: Account) -> None:
     [("resume", None), ("drain", b'{"nodeDisableSchedulingOption": "taskcompletion"}')],
 )
 def test_batch_node_action_without_options_sends_no_body(
-    account: Account, action: str, body: bytes | None
+    engine: BatchEngine, action: str, body: bytes | None
 ) -> None:
-    engine = BatchEngine(account.target)
-    engine.account = account
     engine.order(action, "tvm-1")
-    [request] = account.client.asked  # type: ignore[attr-defined]
+    [request] = engine.account.client.asked  # type: ignore[attr-defined]
     assert request.content == body
 
 
 @pytest.mark.parametrize("node", ["../jobs", "..", "a/b", "a?b", ""])
 def test_batch_node_action_and_shell_send_nothing_for_a_name_that_leads_elsewhere(
-    account: Account, node: str
+    engine: BatchEngine, node: str
 ) -> None:
-    engine = BatchEngine(account.target)
-    engine.account = account
     for act in (lambda: engine.order("drain", node), lambda: engine._way_to(node)):
         assert refused_as(act).id == "unknown-node"
-    assert account.client.asked == []  # type: ignore[attr-defined]
+    assert engine.account.client.asked == []  # type: ignore[attr-defined]
 
 
 def test_batch_client_finds_no_job_only_if_the_service_says_job_not_found(account: Account) -> None:

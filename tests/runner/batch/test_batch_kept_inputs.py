@@ -135,7 +135,7 @@ def test_batch_kept_input_that_no_longer_exists_is_refused(
     planned(run, entry)
     engine: Any = BatchEngine(pool())
     engine.account, engine.storage = Mock(), Blobs()
-    monkeypatch.setattr(Submission, "pack", Mock())
+    monkeypatch.setattr(Submission, "job", Mock())
     for kind in (Refused, UserError):
         with pytest.raises(UserError, match="the input `init` no longer exists") as caught:
             engine.start(run, run.take_lock(), run.folder, {})

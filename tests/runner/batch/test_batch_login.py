@@ -10,10 +10,10 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
+from endings import refused as refused_as
 from pool import refused
 from targets import target_of
 
-from fairway_core.findings import UserError
 from fairway_runner.engines.azure_calls import ServiceError
 from fairway_runner.engines.batch import engine
 
@@ -95,9 +95,8 @@ def test_batch_login_through_a_bastion_without_the_azure_cli_exits_with_4(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
-    with pytest.raises(UserError) as caught:
-        engine_that(refused(409), reach={"bastion": BASTION})._way_to("tvm-1")
-    assert caught.value.exit_code == 4
+    mine = engine_that(refused(409), reach={"bastion": BASTION})
+    refused_as(lambda: mine._way_to("tvm-1"), code=4)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])

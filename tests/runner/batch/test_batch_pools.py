@@ -76,12 +76,6 @@ OURS = "maxNodes = 2;\n$TargetDedicatedNodes = min(maxNodes, 0);"
         ({"taskSlotsPerNode": 2}, {}, {"nodes": 2}, "too-many-slots"),
         ({}, {}, {"nodes": 3}, "too-few-nodes: fairway pool resize spot 3"),
         (
-            {"targetDedicatedNodes": 1},
-            {},
-            {"nodes": 2},
-            "too-few-nodes: fairway pool resize spot 2",
-        ),
-        (
             {"targetDedicatedNodes": 0, "targetLowPriorityNodes": 1},
             *({}, {"nodes": 2}, "too-few-nodes: fairway pool resize spot 2"),
         ),

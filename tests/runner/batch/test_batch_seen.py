@@ -23,7 +23,7 @@ from fairway_runner.engines.azure_calls import ServiceError
 from fairway_runner.engines.batch import client, poller, states
 from fairway_runner.engines.batch.adoption import adopt, note_later, write_history
 from fairway_runner.engines.batch.poller import Poller
-from fairway_runner.engines.batch.states import CancelledTasks
+from fairway_runner.engines.batch.states import cancelled_alone
 from fairway_runner.engines.batch.submission import RECORD, State
 from fairway_runner.runs.folder import RunFolder
 from fairway_runner.runs.records import read_plan
@@ -446,25 +446,25 @@ BY_PERSON = {"exitCode": 130, "failureInfo": {"code": "FailureExitCode"}}
 TERMINATED = {"failureInfo": {"code": "TaskEnded"}}
 
 
-def has(tasks: CancelledTasks, name: str, info: dict[str, Any]) -> bool:
-    return tasks.has({"id": name, "executionInfo": info})
+def has(is_cancelled: Callable[[Any], bool], name: str, info: dict[str, Any]) -> bool:
+    return is_cancelled({"id": name, "executionInfo": info})
 
 
 def test_batch_cancelled_tasks_of_a_submission_are_known_from_storage(make_run: MakeRun) -> None:
     storage: Any = Files()
     states.note_cancelled("job-a", 0, "1", storage)
-    elsewhere = CancelledTasks("job-a", 0, storage)
+    elsewhere = cancelled_alone("job-a", 0, storage)
     assert has(elsewhere, "1", BY_PERSON)
     assert has(elsewhere, "1", TERMINATED)
     assert not has(elsewhere, "10", TERMINATED)
     assert not has(elsewhere, "1", {"exitCode": 1})
     assert storage.lists == 1
     # A retry runs it again.
-    assert not has(CancelledTasks("job-a", 1, storage), "1", BY_PERSON)
+    assert not has(cancelled_alone("job-a", 1, storage), "1", BY_PERSON)
     storage: Any = Files()
-    own = CancelledTasks("job-a", 0, storage)
+    own = cancelled_alone("job-a", 0, storage)
     assert not has(own, "2", {"exitCode": 1})
-    assert not own.has({"id": "0"})
+    assert not own({"id": "0"})
     assert storage.lists == 0
     storage: Any = Files()
     run = make_run("job-a", [{}, {}, {}])

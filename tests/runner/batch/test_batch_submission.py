@@ -35,7 +35,7 @@ def sending(answer: Any) -> Any:
 
     calls = SimpleNamespace(deadline=0.0, stopped=SimpleNamespace(wait=lambda _: False))
     account: Any = SimpleNamespace(add_tasks=add_tasks, calls=calls)
-    return Submission(NONE, account, NONE, NONE)
+    return Submission(NONE, account, NONE, NONE, NONE)
 
 
 def test_batch_submission_names_a_task_that_is_too_large() -> None:
@@ -58,9 +58,9 @@ def test_batch_submission_with_the_id_of_another_job_or_schedule_is_refused_and_
     code: str, job: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("fairway_runner.engines.batch.outputs.missing_inputs", lambda *_: {})
-    payload: Any = SimpleNamespace(job=JOB)
+    monkeypatch.setattr(Submission, "job", lambda _: JOB)
     with pytest.raises(Refused) as caught:
-        to_a_full_account(job, code).send(payload, NONE)
+        to_a_full_account(job, code).send()
     found = caught.value.findings[0]
     assert (found.id, "`job-a`" in found.message) == ("taken-run-id", True)
 
@@ -163,7 +163,7 @@ def to_a_full_account(
     account: Any = SimpleNamespace(create_job=create, calls=SimpleNamespace(deadline=600.0))
     account.find_job = account.job = lambda _: job
     run: Any = SimpleNamespace(id="job-a", record=SimpleNamespace(tasks=1, created=1e9))
-    return Submission(run, account, NONE, State(0, jobs=("job-a",)))
+    return Submission(run, account, NONE, State(0, jobs=("job-a",)), NONE)
 
 
 @pytest.mark.parametrize("run", ["a", "digits-abcdef", "a" * 63])

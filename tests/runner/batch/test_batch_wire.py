@@ -242,17 +242,13 @@ class TestContainers:
     [
         (None, None, None),
         (8, None, 8),
-        (8, Wanted(gpus=1), 1),
         (8, Wanted(gpus=3), 3),
-        (8, Wanted(gpus=8), 8),
         (8, Wanted(cores=12), 1),
         (8, Wanted(cores=13), 2),
         (8, Wanted(gpus=1, cores=96), 8),
         (8, Wanted(gpus=0), 1),
-        (4, Wanted(gpus=1), 1),
         (4, Wanted(gpus=3), 2),
         (96, Wanted(gpus=1), 12),
-        (96, Wanted(cores=1), 1),
     ],
 )
 def test_batch_task_requires_slots_by_its_share_of_the_node(

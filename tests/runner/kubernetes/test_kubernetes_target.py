@@ -67,7 +67,6 @@ def test_kubernetes_target_record_round_trips() -> None:
         ({"shared": "/database"}, "this is not below any of the `volumes`"),
         ({"shared": "relative"}, "this is not below any of the `volumes`"),
         ({"namespace": "Training"}, "this is not a name of Kubernetes"),
-        ({"namespace": "--all"}, "this is not a name of Kubernetes"),
         ({"queue": "a b"}, "this is not a name of Kubernetes"),
         ({"image": "-x"}, "begins with `-`"),
         ({"image": "Train:1"}, "`Train:1` is not a container image"),
@@ -81,8 +80,6 @@ def test_kubernetes_target_record_round_trips() -> None:
         ({"priorities": {"high": "x"}, "queue": None}, "only Kueue keeps these"),
         ({"resources": {"cpu": "many"}}, "this is not an amount of Kubernetes"),
         ({"resources": {"memory": "-1Gi"}}, "this is not an amount of Kubernetes"),
-        ({"resources": {"memory": "64GB"}}, "this is not an amount of Kubernetes"),
-        ({"scratch": "200GB"}, "this is not an amount of Kubernetes"),
         ({"scratch": "scratch"}, "this is not an amount of Kubernetes"),
         ({"scratch": "/mnt/../etc"}, "this is not a folder of nodes"),
         ({"scratch": "/"}, "this is not a folder of nodes"),
@@ -104,8 +101,7 @@ def test_kubernetes_target_requests_all_resources_of_a_node() -> None:
     assert "rdma/ib" not in of_node(target(rdma=""))
     own = {"cpu": "4", "amd.com/gpu": "1"}
     assert of_node(target({"vm_size": ""}, resources=own)) == own
-    with pytest.raises(UserError, match="neither a `vm_size` nor `resources`"):
-        of_node(target({"vm_size": ""}))
+    refused(lambda: of_node(target({"vm_size": ""})), "neither a `vm_size` nor `resources`")
 
 
 @pytest.mark.parametrize(
@@ -125,8 +121,7 @@ def test_kubernetes_target_refuses_a_task_larger_than_a_node(
     facts = {"name": "train", "template": "plain", "command": "true", "processes_per_node": 1}
     file.write_text(json.dumps(facts | job))
     where, job_file = target(resources=resources), load_job(file)
-    with pytest.raises(UserError, match=said):
-        require_share(job_file.resolve(where), where, job_file.document)
+    refused(lambda: require_share(job_file.resolve(where), where, job_file.document), said)
 
 
 @pytest.mark.parametrize(
@@ -142,8 +137,7 @@ def test_kubernetes_target_refuses_a_task_larger_than_a_node(
     ],
 )
 def test_kubernetes_target_refuses_a_job_that_can_never_run(job: dict[str, Any], said: str) -> None:
-    with pytest.raises(UserError, match=said):
-        KubernetesEngine(target()).require(job_of(**job), [])
+    refused(lambda: KubernetesEngine(target()).require(job_of(**job), []), said)
 
 
 def job_of(**fields: Any) -> Job:
@@ -226,8 +220,7 @@ class TestPreparing:
             ends(here("targets", "prepare", "nd", *words), 2, "give either --print or --apply")
 
     def test_targets_prepare_refuses_the_local_target(self) -> None:
-        with pytest.raises(UserError, match="`local` cannot be prepared"):
-            engine_for(Target.local()).prepare()
+        refused(lambda: engine_for(Target.local()).prepare(), "`local` cannot be prepared")
 
 
 NODE = NodeReport("nd-1", "ready", adapters="8")

@@ -156,18 +156,16 @@ def test_mirror_refresh_refuses_a_damaged_state_and_writes_nothing(
     (run.folder / "tasks" / "0" / "state.json").unlink()
     before = everything_in(tmp_path)
     whole = {"state": {"state": "running"}, "tasks": {}, "logs": {}, "more": False, **change}
-    with pytest.raises(UserError) as caught:
-        mirror_of({"answer": {"runs": {run.id: whole}}}).refresh([run], logs=True)
-    [finding] = caught.value.findings
-    assert (finding.id, caught.value.exit_code) == ("host-failed", 5)
+    there = mirror_of({"answer": {"runs": {run.id: whole}}})
+    finding = refused(lambda: there.refresh([run], logs=True), code=5)
+    assert finding.id == "host-failed"
     assert finding.hint == "nothing was taken from its answer; is it still the same host?"
     assert everything_in(tmp_path) - before <= {".fairway/runs/job-aaaaaa/mirror.lock"}
 
 
 @pytest.mark.parametrize("said", ["{", "[]", "3", "[" * 100_000, '{"fault": {}}', '{"fault": 1}'])
 def test_mirror_adopt_of_an_unreadable_answer_names_the_host(tmp_path: Path, said: str) -> None:
-    with pytest.raises(UserError, match="lab-main"):
-        mirror_of(said).adopt(RunStore(tmp_path), TARGET)
+    refused(lambda: mirror_of(said).adopt(RunStore(tmp_path), TARGET), "lab-main")
 
 
 @pytest.mark.parametrize(
@@ -180,8 +178,7 @@ def test_remote_nodes_refuse_a_damaged_answer(
     monkeypatch.setattr(RemoteEngine, "remote_host", host)
     engine = engine_for(TARGET)
     for look in (engine.nodes, lambda: engine.shell("n1")):
-        with pytest.raises(UserError, match="gave an answer that cannot be read"):
-            look()
+        refused(look, "gave an answer that cannot be read")
     assert [finding.id for finding in engine.doctor()] == ["host-failed"]
 
 
@@ -310,9 +307,7 @@ def test_remote_figures_are_appended_and_damaged_samples_skipped(make_run: MakeR
 def test_remote_figures_refuse_a_damaged_answer(make_run: MakeRun, nodes: object) -> None:
     run = make_run("job-aaaaaa")
     before = everything_in(run.folder)
-    with pytest.raises(UserError) as refused:
-        bring_samples(run, nodes)
-    assert refused.value.exit_code == 5
+    refused(lambda: bring_samples(run, nodes), code=5)
     assert everything_in(run.folder) <= before | {
         "engine.json",
         "mirror.lock",

@@ -369,8 +369,7 @@ def test_mirror_require_latest_reports_a_retry_from_another_machine(
     mirror.require_latest(run)
     say(folder / "tasks" / "0", "succeeded", b"", exit_code=0, attempt=1)
     say(folder, "succeeded", submission=1)
-    with pytest.raises(UserError, match="job-1 was retried from elsewhere"):
-        mirror.require_latest(run)
+    refused(lambda: mirror.require_latest(run), "job-1 was retried from elsewhere")
     assert (run.state, run.task_status(0).exit_code) == ("succeeded", 0)
     assert submission_state.Submission.read(run) == submission_state.Submission(1, complete=True)
     mirror.require_latest(run)
@@ -386,36 +385,29 @@ def test_mirror_adopt_reports_its_targets_damaged_runs_only(mirror: Mirror, tmp_
     assert [finding.message.partition("`")[2][:3] for finding in found] == ["c-1"]
 
 
-@pytest.mark.parametrize("file", ["state.json", "tasks/0/state.json"])
-def test_mirror_refresh_of_a_run_damaged_on_the_cluster_updates_the_others(
-    mirror: Mirror, tmp_path: Path, file: str
+@pytest.mark.parametrize(
+    ("place", "file", "text"),
+    [
+        *(("there", file, '{"state": "run') for file in ("state.json", "tasks/0/state.json")),
+        *(("here", file, "{") for file in ("engine.json", "tasks/0/state.json")),
+        ("here", "engine.json", '{"submission": "x"}'),
+    ],
+)
+def test_mirror_refresh_of_a_damaged_run_updates_the_others(
+    mirror: Mirror, tmp_path: Path, place: str, file: str, text: str
 ) -> None:
     broken, sound = (submitted(tmp_path, name) for name in ("job-1", "job-2"))
     for run in (broken, sound):
         say(there(tmp_path, run), "succeeded")
         say(there(tmp_path, run) / "tasks" / "0", "succeeded", b"one")
-    (there(tmp_path, broken) / file).write_text('{"state": "run')
-    with pytest.raises(UserError, match=rf"job-1/{file}: damaged: ") as caught:
-        mirror.refresh([broken, sound])
-    assert [finding.id for finding in caught.value.findings] == ["damaged-run"]
+    damaged = (broken.folder if place == "here" else there(tmp_path, broken)) / file
+    damaged.parent.mkdir(parents=True, exist_ok=True)
+    damaged.write_text(text)
+    said = rf"job-1/{file}: damaged: "
+    assert refused(lambda: mirror.refresh([broken, sound]), said).id == "damaged-run"
     assert (broken.state, sound.state) == ("queued", "succeeded")
-    with pytest.raises(UserError, match=rf"job-1/{file}: damaged: "):
-        mirror.require_latest(broken)
-
-
-@pytest.mark.parametrize("text", ["{", '{"submission": "x"}'])
-@pytest.mark.parametrize("file", ["engine.json", "tasks/0/state.json"])
-def test_mirror_refresh_of_a_run_damaged_locally_updates_the_others(
-    mirror: Mirror, tmp_path: Path, file: str, text: str
-) -> None:
-    broken, sound = (submitted(tmp_path, name) for name in ("job-1", "job-2"))
-    for run in (broken, sound):
-        say(there(tmp_path, run), "succeeded")
-    (broken.folder / file).parent.mkdir(parents=True, exist_ok=True)
-    (broken.folder / file).write_text(text)
-    with pytest.raises(UserError, match=rf"job-1/{file}: damaged: "):
-        mirror.refresh([broken, sound])
-    assert sound.state == "succeeded"
+    if place == "there":
+        refused(lambda: mirror.require_latest(broken), said)
 
 
 def test_mirror_add_pieces_appends_missing_bytes_and_refuses_invalid_ones(tmp_path: Path) -> None:

@@ -20,15 +20,15 @@ from fairway_agent import state_files
 from fairway_agent.records import Unfit
 from fairway_agent.spec import RECORD, RunPlan
 from fairway_agent.state_files import RunState, TaskState
-from fairway_core.findings import Finding, Severity, UserError
+from fairway_core.findings import Finding, UserError
 from fairway_runner.engines.azure_calls import ignore_missing
 from fairway_runner.engines.azure_storage import OUTPUTS, Storage
 from fairway_runner.engines.batch import client, states
-from fairway_runner.engines.batch.client import CONCURRENCY, Account, Facts
-from fairway_runner.engines.batch.states import CancelledTasks
+from fairway_runner.engines.batch.client import CONCURRENCY, Account, Facts, state_of
+from fairway_runner.engines.batch.states import cancelled_alone
 from fairway_runner.engines.batch.submission import State, find_own_job, is_job_of, metadata_of
 from fairway_runner.engines.batch.task_files import reopen_logs
-from fairway_runner.engines.remote.mirror import adopted_record
+from fairway_runner.engines.remote.mirror import adopted_record, unreadable
 from fairway_runner.runs.folder import RunFolder, RunFolders
 from fairway_runner.runs.records import is_run_id, read_plan
 
@@ -63,11 +63,10 @@ def write_history(folder: Path, account: Account, storage: Storage, jobs: Sequen
     *earlier, last = sorted(jobs, key=submission_of)
     found: dict[int, TaskState] = {}
     for job in earlier:
-        cancelled = CancelledTasks(run.record.id, submission_of(job), storage)
+        is_cancelled = cancelled_alone(run.record.id, submission_of(job), storage)
         for number, (task, first) in _tasks(run, account, job).items():
-            known, by_person = found.get(number), cancelled.has(task)
             found[number] = states.task_status(
-                *(task, job, first, plan.timeout, known), cancelled=by_person
+                *(task, job, first, plan.timeout, found.get(number)), cancelled=is_cancelled(task)
             )
     state = State(submission_of(last), complete=True, jobs=(str(last["id"]),))
     if earlier:
@@ -141,7 +140,7 @@ def _take_over(run: RunFolder, account: Account, storage: Storage, jobs: Sequenc
 
 def _job(account: Account, run: RunFolder, submission: int) -> Facts | None:
     job = find_own_job(account, run, client.job_id(run.id, submission))
-    return None if job is None or states.is_being_deleted(job) else job
+    return None if job is None or state_of(job) == "deleting" else job
 
 
 def adopt(store: RunFolders, account: Account, storage: Storage) -> list[Finding]:
@@ -151,7 +150,7 @@ def adopt(store: RunFolders, account: Account, storage: Storage) -> list[Finding
     found: dict[str, list[Facts]] = {}
     for job in account.jobs():
         run = _run_of(job)
-        if run and not states.is_being_deleted(job):
+        if run and state_of(job) != "deleting":
             found.setdefault(run, []).append(job)
     findings = []
     with ThreadPoolExecutor(CONCURRENCY) as pool:
@@ -165,12 +164,9 @@ def adopt(store: RunFolders, account: Account, storage: Storage) -> list[Finding
             try:
                 done.result()
             except Unfit as error:
-                message = (
-                    f"`{run}` on `{account.target.name}` is a run that cannot be read: {error}"
-                )
                 blob = client.record_blob(_submitted(run, found[run][0]))
                 hint = f"its record is {blob} in the container `{OUTPUTS}`"
-                findings.append(Finding("damaged-run", message, hint, severity=Severity.WARNING))
+                findings.append(unreadable(run, account.target, error, hint))
     return findings
 
 
@@ -187,11 +183,7 @@ def _adopt(
     if archive is None:
         return  # it was cleaned, or is just being submitted
     files = _unpacked(archive)
-    record, _ = adopted_record(submitted, files)
-    if record.engine != account.target.engine:
-        raise Unfit(f"its engine is {record.engine}")
-    # This machine may reach the account another way than the one that submitted the run.
-    files["target.json"] = json.dumps(account.target.record(), indent=1)
+    files |= adopted_record(submitted, files, account.target)[1]
     if run != submitted:  # turns the record of a schedule into that of one of its runs
         facts = json.loads(files["run.json"]) | {"id": run}
         facts["created"] = states.seconds(jobs[0].get("creationTime")) or facts["created"]
@@ -214,8 +206,7 @@ def _adopt(
 
 
 def _unpacked(record: bytes) -> dict[str, str]:
-    """Returns the texts of a record: only plain files of these names, no matter who wrote it.
-    Raises Unfit for anything that is no such archive."""
+    """Returns a record's texts: plain files of these names alone. Raises Unfit for no archive."""
     found = {}
     try:
         with tarfile.open(fileobj=io.BytesIO(record), mode="r:gz") as archive:

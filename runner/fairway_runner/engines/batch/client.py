@@ -34,6 +34,12 @@ if TYPE_CHECKING:
 Facts = Mapping[str, Any]
 """A job, a task, a node or the pool, by the names on the wire."""
 
+
+def state_of(facts: Facts) -> str:
+    """Returns the state of one of these, in lower case."""
+    return str(facts["state"]).lower()
+
+
 CONCURRENCY = 32
 """Number of parallel requests when many things are queried."""
 
@@ -270,8 +276,7 @@ def run_of(job: str) -> str:
 
 
 def scheduled_run(job: str) -> str:
-    """Returns the run that a schedule's job is, from the schedule's id and the number of the job;
-    any other id as it is."""
+    """Returns the run that a schedule's job is; any other id as it is."""
     return re.sub(r":job-(\d+)$", r"-\1", job)
 
 

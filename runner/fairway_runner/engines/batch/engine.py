@@ -22,7 +22,7 @@ from fairway_core.findings import Finding, UserError
 from fairway_runner.engines.azure_calls import ServiceError, ignore_missing
 from fairway_runner.engines.azure_storage import Storage
 from fairway_runner.engines.batch import adoption, client, outputs, pools, states
-from fairway_runner.engines.batch.client import Account
+from fairway_runner.engines.batch.client import Account, state_of
 from fairway_runner.engines.batch.poller import Poller
 from fairway_runner.engines.batch.submission import (
     State,
@@ -65,34 +65,27 @@ _RENEWAL = 20 * 60.0  # seconds
 def _user(account: Account, node: str, name: str, public: str) -> Iterator[None]:
     """Has a user on a node, whose expiry is extended for as long as the connection lasts."""
     client, pool, done = account.client, account.pool, threading.Event()
+    call, what = account.calls.call, f"a user on {node}"
 
-    def access() -> dict[str, Any]:
+    def access(**more: object) -> Any:
         expiry = (datetime.now(UTC) + _LIFE).isoformat().replace("+00:00", "Z")
-        return {"sshPublicKey": public, "expiryTime": expiry}
-
-    def create() -> None:
-        options: Any = {"name": name, "isAdmin": True, **access()}
-        client.create_node_user(pool, node, options)
-
-    def again() -> None:
-        options: Any = access()
-        client.replace_node_user(pool, node, name, options)
+        return {**more, "sshPublicKey": public, "expiryTime": expiry}
 
     def renew() -> None:
         while not done.wait(_RENEWAL):
             # The next renewal makes up for a failed one: there are three within a lifetime.
             with suppress(UserError):
-                account.calls.call(f"a user on {node}", again)
+                call(what, lambda: client.replace_node_user(pool, node, name, access()))
 
     def delete() -> None:
-        what = f"the end of a user on {node}"
         with ignore_missing():
-            account.calls.call(what, lambda: client.delete_node_user(pool, node, name))
+            call(f"the end of {what}", lambda: client.delete_node_user(pool, node, name))
 
     with ExitStack() as ends:
         ends.callback(delete)
         try:
-            account.calls.call(f"a user on {node}", create)
+            new = {"name": name, "isAdmin": True}
+            call(what, lambda: client.create_node_user(pool, node, access(**new)))
         except ServiceError as error:
             # Its name is random: a user that exists is of an earlier try, whose answer was lost.
             if error.code != "NodeUserExists":
@@ -137,8 +130,7 @@ class BatchEngine(Engine):
             yield
 
     def require(self, job: Job, needs: Sequence[str]) -> None:
-        """Raises UserError if the pool can never run the job. The launcher's programs are left to
-        the node, as this machine is not one."""
+        """Raises UserError if the pool can never run the job. Programs are left to its nodes."""
         pools.require_pool(self.account, job)
 
     def input_from(self, run_id: str, name: str, kept: KeptOutput) -> Staged:
@@ -177,15 +169,15 @@ class BatchEngine(Engine):
                 state_files.write(run.folder, RunState())
                 (run.folder / "setup" / "state.json").unlink(missing_ok=True)
                 state.write(run)
-            submission = Submission(run, self.account, self.storage, state)
             with no_refusal(before):
-                submission.send(submission.pack(snapshot), snapshot)
+                Submission(run, self.account, self.storage, state, snapshot).send()
         finally:
             os.close(lock)
 
     def refresh(self, runs: Runs, *, logs: bool = False, samples: bool = False) -> None:
         """Asks Batch, and gives up soon if it does not answer."""
-        self._poller.refresh(runs, logs=logs, patient=False)
+        with self.account.calls.soon():
+            self._poller.refresh(runs, logs=logs)
         for run in runs if samples else ():
             state = State.read(run)
             if state is not None and state.complete:
@@ -251,8 +243,7 @@ class BatchEngine(Engine):
         return sorted(found, key=lambda node: node.name)
 
     def order(self, action: str, node: str) -> None:
-        """Carries out one of Batch's own four actions; the node's tasks move elsewhere. Raises
-        UserError for an unknown node."""
+        """Carries out an action of Batch's own; the node's tasks move elsewhere."""
         self._require_name(node)
         verb, body = _ACTIONS[action]
         path = f"/pools/{self.account.pool}/nodes/{node}/{verb}"
@@ -267,8 +258,7 @@ class BatchEngine(Engine):
             raise self._unknown(node) from None
 
     def resize(self, nodes: int) -> None:
-        """Requests that many nodes, Spot ones if the target's are. Raises UserError for too many,
-        or a pool that scales by a formula."""
+        """Requests that many nodes. Raises UserError for too many, or a pool with a formula."""
         target, pool = self.target, self.account.pool
         if nodes > target.nodes.max:
             message = f"`{target.name}` has at most {target.nodes.max} nodes"
@@ -321,7 +311,7 @@ class BatchEngine(Engine):
                 return run_on_terminal(words)
 
     def _any_node(self) -> str:
-        states = {str(node["id"]): str(node["state"]).lower() for node in self.account.nodes()}
+        states = {str(node["id"]): state_of(node) for node in self.account.nodes()}
         for wanted in (("idle", "running"), pools.USABLE):
             if found := [node for node, state in states.items() if state in wanted]:
                 return found[0]
@@ -352,7 +342,7 @@ class BatchEngine(Engine):
             return str(mapped), {"Port": str(port)}
         host = str(facts.get("ipAddress") or "")
         if not host:
-            message = f"the node `{node}` has no address now; it is {str(facts['state']).lower()}"
+            message = f"the node `{node}` has no address now; it is {state_of(facts)}"
             raise UserError.of("no-node", message, f"see: fairway nodes list {self.target.name}")
         bastion.require_tools(self.target.reach)
         return host, bastion.settings(self.target.reach, host)

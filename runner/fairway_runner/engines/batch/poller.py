@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,9 +17,9 @@ from fairway_agent.records import Fields, Unfit
 from fairway_agent.state_files import TIMED_OUT, Over, RunState, TaskState
 from fairway_runner.engines.azure_calls import ServiceError
 from fairway_runner.engines.batch import pools, states
-from fairway_runner.engines.batch.client import CONCURRENCY, Account, Facts
+from fairway_runner.engines.batch.client import CONCURRENCY, Account, Facts, state_of
 from fairway_runner.engines.batch.outputs import note_empty
-from fairway_runner.engines.batch.states import CancelledTasks, add_endings, add_shares
+from fairway_runner.engines.batch.states import add_endings, add_shares, cancelled_alone
 from fairway_runner.engines.batch.submission import State, is_job_of, job_id_of
 from fairway_runner.engines.batch.task_files import TaskFiles, follow_logs, logs_are_complete
 from fairway_runner.runs.records import known_state, known_task, read_plan
@@ -42,22 +42,21 @@ class Poller:
     storage: Storage
     written: dict[tuple[str, int], TaskState] = field(default_factory=dict)
 
-    def refresh(self, runs: Sequence[RunFolder], *, logs: bool, patient: bool = True) -> None:
-        """Refreshes as `Engine.refresh` describes; unless `patient`, it soon gives up."""
+    def refresh(self, runs: Sequence[RunFolder], *, logs: bool) -> None:
+        """Refreshes as `Engine.refresh` describes."""
         runs = [
             run
             for run in runs
             if not known_state(run.folder).is_final or (logs and not logs_are_complete(run))
         ]
         how = {"logs": logs, "brief": len(runs) > 1}
-        with nullcontext() if patient else self.account.calls.soon():
-            if len(runs) < _MANY:
-                for run in runs:
-                    self._refresh(run, {}, **how)
-                return
-            jobs = {str(job["id"]): job for job in self.account.jobs()}
-            with ThreadPoolExecutor(CONCURRENCY) as pool:
-                list(pool.map(lambda run: self._refresh(run, jobs, **how), runs))
+        if len(runs) < _MANY:
+            for run in runs:
+                self._refresh(run, {}, **how)
+            return
+        jobs = {str(job["id"]): job for job in self.account.jobs()}
+        with ThreadPoolExecutor(CONCURRENCY) as pool:
+            list(pool.map(lambda run: self._refresh(run, jobs, **how), runs))
 
     def _refresh(
         self, run: RunFolder, jobs: Mapping[str, Facts], *, logs: bool, brief: bool
@@ -73,15 +72,15 @@ class Poller:
         # Another command may have created a job that is not listed since.
         job = jobs.get(state.job) or self.account.find_job(state.job)
         found: dict[int, TaskState] = {}
-        if job is None or states.is_being_deleted(job) or not is_job_of(job, run):
+        if job is None or state_of(job) == "deleting" or not is_job_of(job, run):
             known = known_state(run.folder)
             ended = known.ended or time.time()
             known = replace(known, state="lost", reason="its job was deleted", ended=ended)
-        elif brief and not logs and not states.has_ended(job):
+        elif brief and not logs and state_of(job) != "completed":
             known = _held(self._counted(run, state), job)
         else:
             # Updates the entire run from its job.
-            ended = states.has_ended(job)
+            ended = state_of(job) == "completed"
             found, over = self._tasks(run, job, state, logs=logs)
             setup = _watch_setup(run, self.account, state.job, ended=ended)
             if ended:
@@ -137,9 +136,8 @@ class Poller:
         return found | new, over
 
     def _end_unprepared(self, known: RunState, job: Facts, *, ended: bool) -> RunState:
-        """Ends a run for which no node could be prepared, and returns its state. Batch silently
-        keeps such a node from the job, which would wait for ever; if the pool has no nodes now, the
-        next may be better."""
+        """Ends a run for which no node could be prepared, and returns its state. Batch keeps such a
+        node from the job, which would wait for ever; without nodes, the next may be better."""
         broken, job_id = {}, str(job["id"])
         for node in self.account.preparation(job_id):
             info = node.get("jobPreparationTaskExecutionInfo") or {}
@@ -149,7 +147,7 @@ class Poller:
         if not broken:
             return known
         there = {str(node["id"]) for node in self.account.nodes()}
-        if there and there <= broken.keys() and str(job["state"]).lower() == "active":
+        if there and there <= broken.keys() and state_of(job) == "active":
             try:
                 states.terminate(self.account, job_id, states.UNPREPARED)
             except ServiceError as error:
@@ -178,7 +176,7 @@ class Poller:
     def _known_to_batch(self, run: RunFolder, job: Facts, state: State) -> dict[int, TaskState]:
         timeout = read_plan(run.folder).timeout
         found: dict[int, TaskState] = {}
-        cancelled = CancelledTasks(run.id, state.submission, self.storage)
+        is_cancelled = cancelled_alone(run.id, state.submission, self.storage)
         for task in self.account.tasks(state.job, states.SELECT):
             number = run.index_of(str(task["id"]))
             if number is None:
@@ -186,7 +184,7 @@ class Poller:
             first = state.first.get(run.task_name(number), 0)
             before = self._known(run, number) if task.get("executionInfo") else None
             found[number] = states.task_status(
-                task, job, first, timeout, before, cancelled=cancelled.has(task)
+                task, job, first, timeout, before, cancelled=is_cancelled(task)
             )
         if state.only is not None:
             for number in range(run.record.tasks):
@@ -295,7 +293,7 @@ def setup_status(nodes: list[Any], account: Account, log: Path, *, ended: bool) 
         started, name = states.seconds(info.get("startTime")), str(node["nodeId"])
         status = TaskState("running", attempt=0, started=started, node=name)
         root = info.get("taskRootDirectory")
-        if str(info["state"]).lower() != "completed" or not root:
+        if state_of(info) != "completed" or not root:
             continue  # it is still running, or nothing ran there
         try:
             said = json.loads(account.node_file(name, f"{root}/wd/setup.json", 0, 4096))

@@ -13,6 +13,7 @@ from fairway_core.findings import Finding, Severity, UserError
 from fairway_runner.engines.azure_calls import ServiceError
 from fairway_runner.engines.azure_storage import CODE, OUTPUTS, Storage
 from fairway_runner.engines.batch import client
+from fairway_runner.engines.batch.client import state_of
 from fairway_runner.engines.batch.states import seconds
 from fairway_runner.engines.engine import Node
 
@@ -55,7 +56,7 @@ def why_waiting(account: Account, job: Facts) -> str:
         if errors := resize_errors(pool):
             why = f"the pool cannot grow: {errors[0]}"
         else:
-            counts = Counter(str(node["state"]).lower() for node in account.nodes())
+            counts = Counter(state_of(node) for node in account.nodes())
             known = ", ".join(f"{count} {state}" for state, count in sorted(counts.items()))
             steady = str(pool.get("allocationState") or "").lower()
             growing = "" if steady == "steady" else f", which is {steady}"
@@ -68,7 +69,7 @@ def _done_before(account: Account, job: Facts) -> str:
     Batch goes by priority, and then by the time at which a job was created."""
     own, tasks, jobs = _turn(job), 0, 0
     try:
-        active = (each for each in account.jobs() if str(each["state"]).lower() == "active")
+        active = (each for each in account.jobs() if state_of(each) == "active")
         before = sorted((each for each in active if _turn(each) < own), key=_turn)
         for each in before[:_MOST_COUNTED]:
             waiting = int(account.task_counts(str(each["id"])).get("active", 0))
@@ -93,7 +94,7 @@ def _turn(job: Facts) -> tuple[int, float, str]:
 
 def node_fault(account: Account, node: Facts) -> str:
     """Returns why a node is unfit for work; "" if it is fit."""
-    state = str(node["state"]).lower()
+    state = state_of(node)
     if state == "offline" or str(node.get("schedulingState") or "").lower() == "disabled":
         return _DRAINED
     if state in USABLE:
@@ -111,7 +112,7 @@ def node_fault(account: Account, node: Facts) -> str:
 
 def node_of(account: Account, node: Facts) -> Node:
     """Returns a node of the pool, with the reason if it is unfit."""
-    state = str(node["state"]).lower()
+    state = state_of(node)
     tasks = node.get("recentTasks") or () if state == "running" else ()
     jobs = [each.get("jobId") for each in tasks if str(each.get("taskState")).lower() == "running"]
     kind = "dedicated" if node.get("isDedicated") else "spot"
@@ -210,8 +211,8 @@ def _of_target(target: Target, job: Job) -> Iterator[Finding]:
 
 def _of_pool(pool: Facts, job: Job, target: Target) -> Iterator[Finding]:
     name, slots = str(pool["id"]), int(pool.get("taskSlotsPerNode") or 1)
-    if str(pool["state"]).lower() != "active":
-        message = f"the pool `{name}` accepts no jobs: it is {str(pool['state']).lower()}"
+    if state_of(pool) != "active":
+        message = f"the pool `{name}` accepts no jobs: it is {state_of(pool)}"
         hint = f"see when it is active: az batch pool show --pool-id {name} --query state"
         yield Finding("pool-disabled", message, hint)
     if job.nodes > 1 and not pool.get("enableInterNodeCommunication"):

@@ -48,7 +48,6 @@ _UNPACK = (
     "tar -xzf code.tar.gz -C code && tar -xzf record.tar.gz -C record"
 )
 _PROGRAM = '"$AZ_BATCH_JOB_PREP_WORKING_DIR/fairway/fairway-node"'
-PREPARATION = "prepare"
 
 
 def reports_endings(plan: RunPlan) -> bool:
@@ -102,15 +101,12 @@ class RequestBuilder:
         }
 
     def _preparation(self) -> dict[str, Any]:
-        inputs = [
-            # Inputs for a shared folder are moved there by a node.
-            self._folder(
-                self.storage.container_url(each.container), each.path, f"inputs/{each.name}"
-            )
+        inputs = [  # those for a shared folder are moved there by a node
+            self._folder(each.container, each.path, f"inputs/{each.name}")
             for each in self.plan.staged
         ]
         return {
-            "id": PREPARATION,
+            "id": "prepare",
             "commandLine": f"/bin/bash -c '{_UNPACK} && exec fairway/fairway-node prepare'",
             "resourceFiles": [
                 self._file(CODE, self.blobs.node, "fairway.tar.gz"),
@@ -139,7 +135,7 @@ class RequestBuilder:
             **(self._container if has_command else {}),
         }
         if self.plan.notify is not None:
-            endings = self._folder(self._outputs_url, self._endings, BROUGHT_ENDINGS)
+            endings = self._folder(OUTPUTS, self._endings, BROUGHT_ENDINGS)
             done = {"name": DONE, "value": json.dumps(dict(self.done))}
             release |= {"resourceFiles": [endings], "environmentSettings": [done]}
         return release
@@ -187,7 +183,7 @@ class RequestBuilder:
         task["dependsOn"] = {"taskIdRanges": ranges} if use_ranges else {"taskIds": ids}
         # Downloads everything that the run has kept when this task starts. A list of single files
         # would fail for a task that kept nothing.
-        task["resourceFiles"] = [self._folder(self._outputs_url, f"{self.run}/", BROUGHT)]
+        task["resourceFiles"] = [self._folder(OUTPUTS, f"{self.run}/", BROUGHT)]
         return task
 
     @cached_property
@@ -217,8 +213,9 @@ class RequestBuilder:
         url = f"{self.storage.container_url(container)}/{quote(blob)}"
         return {"httpUrl": url, "filePath": path, **self._identity}
 
-    def _folder(self, container_url: str, prefix: str, path: str) -> dict[str, Any]:
-        place = {"storageContainerUrl": container_url, "blobPrefix": prefix, "filePath": path}
+    def _folder(self, container: str, prefix: str, path: str) -> dict[str, Any]:
+        url = self.storage.container_url(container)
+        place = {"storageContainerUrl": url, "blobPrefix": prefix, "filePath": path}
         return {**place, **self._identity}
 
     @cached_property

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from fairway_core.findings import UserError
 from fairway_runner.engines.azure_calls import ServiceError, ignore_missing
 from fairway_runner.engines.batch import client, outputs
+from fairway_runner.engines.batch.client import state_of
 from fairway_runner.engines.batch.request_builder import is_ending, pattern_with_hidden
 from fairway_runner.engines.batch.submission import State, Submission, metadata_of
 from fairway_runner.engines.schedules import Recurrence, Schedule
@@ -60,12 +61,10 @@ class BatchSchedules:
             snapshot = code.snapshot(prepared.code, store.base / "code")
             run, _ = store.create(prepared.record, prepared.all_files())
             state = State(0, jobs=(client.job_id(run.id),))
-            submission = Submission(run, self.account, self.storage, state)
-            payload = submission.pack(snapshot)
-            inputs = outputs.missing_inputs(run, self.storage)
-            submission.upload(payload, snapshot, inputs)
-            task = next(submission.tasks(payload.requests))
-        job = payload.job
+            submission = Submission(run, self.account, self.storage, state, snapshot)
+            key, job = submission.new_key(), submission.job()
+            submission.upload(outputs.missing_inputs(run, self.storage), key)
+            task = next(submission.tasks())
         specification = {key: job[key] for key in _OF_A_JOB}
         specification["metadata"] = [*job["metadata"], {"name": client.SCHEDULE, "value": name}]
         specification["commonEnvironmentSettings"] = [
@@ -112,8 +111,7 @@ class BatchSchedules:
         ]
 
     def _named(self, name: str) -> list[str]:
-        """Returns the ids of schedules of that name, or id: several if two machines created it at
-        once."""
+        """Returns the ids of schedules of that name, or id: two machines may have created it."""
         names = {str(each["id"]): metadata_of(each)[client.SCHEDULE] for each in self._own()}
         return [each for each in names if name in (each, names[each])]
 
@@ -127,7 +125,7 @@ class BatchSchedules:
                 Schedule(
                     name=metadata_of(each)[client.SCHEDULE],
                     run=str(each["id"]),
-                    state=str(each["state"]).lower(),
+                    state=state_of(each),
                     interval=str((each.get("schedule") or {}).get("recurrenceInterval") or ""),
                     next_run=str(info.get("nextRunTime") or ""),
                     last_run=client.scheduled_run(last) if last else "",
@@ -136,8 +134,7 @@ class BatchSchedules:
         return sorted(found, key=lambda schedule: schedule.name)
 
     def act(self, action: str, name: str) -> list[str]:
-        """Acts on a schedule; `delete` removes key, record and copied inputs too, but no outputs of
-        its runs."""
+        """Acts on it; `delete` removes key, record and copied inputs, but no outputs of runs."""
         ids = self._named(name)
         if not ids:
             hint = f"its schedules: fairway schedule list --target {self.target.name}"

@@ -6,9 +6,9 @@ import json
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
-from functools import cached_property
+from functools import cache
 from typing import TYPE_CHECKING, TypeVar
 
 from fairway_agent import state_files
@@ -22,7 +22,7 @@ from fairway_boot.files import read_json
 from fairway_runner.engines.azure_calls import ServiceError, ignore_missing
 from fairway_runner.engines.azure_storage import OUTPUTS, Storage
 from fairway_runner.engines.batch import client
-from fairway_runner.engines.batch.client import CONCURRENCY, Account, Facts
+from fairway_runner.engines.batch.client import CONCURRENCY, Account, Facts, state_of
 from fairway_runner.engines.batch.request_builder import reports_endings
 from fairway_runner.runs.records import known_state, read_plan
 
@@ -74,22 +74,11 @@ def ended_by_person(job: Facts) -> str:
 
 
 def why_disabled(job: Facts) -> str:
-    """Returns why no more tasks of a disabled job start; "" if it is not disabled. Batch does not
-    mention it in the states of tasks and nodes."""
-    if str(job["state"]).lower() not in ("disabling", "disabled"):
+    """Returns why no more tasks of a disabled job start, as Batch never says; or ""."""
+    if state_of(job) not in ("disabling", "disabled"):
         return ""
     go_on = f"az batch job enable --job-id {job['id']}"
     return f"{DISABLED}, or being cancelled: {go_on} lets the rest of its tasks begin"
-
-
-def has_ended(job: Facts) -> bool:
-    """Returns True if nothing about a job will change any more."""
-    return str(job["state"]).lower() == "completed"
-
-
-def is_being_deleted(job: Facts) -> bool:
-    """Returns True while Batch is still deleting a job, which takes some minutes."""
-    return str(job["state"]).lower() == "deleting"
 
 
 def task_status(
@@ -110,7 +99,7 @@ def task_status(
     other is recognised by a start that is later than the known one.
     """
     info = task.get("executionInfo") or {}
-    state = str(task["state"]).lower()
+    state = state_of(task)
     retries, started = int(info.get("retryCount") or 0), seconds(info.get("startTime"))
     known = before.attempts - 1 if before else -1
     known_start = before.started if before else None
@@ -143,11 +132,11 @@ def task_status(
 
 
 def _view(task: Facts, job: Facts, timeout: float | None, *, requeued: bool) -> JobView:
-    info, state = task.get("executionInfo") or {}, str(task["state"]).lower()
+    info, state = task.get("executionInfo") or {}, state_of(task)
     if state == "running":
         return JobView("running")
     if state != "completed":
-        if has_ended(job):
+        if state_of(job) == "completed":
             return JobView("cancelled", exit_code=None, ended=end_of(job) or 0.0)
         if state == "preparing":
             return JobView("queued", PREPARING)
@@ -332,7 +321,7 @@ def end_task(account: Account, job_id: str, task: str, grace: float) -> None:
         account.order("no more attempts", "PUT", path, constraints=kept)
         while True:
             found = account.task(job_id, task)
-            state, start = str(found["state"]).lower(), _attempt_of(found)
+            state, start = state_of(found), _attempt_of(found)
             if state == "completed":
                 return
             is_asked = begun is not None and begun == start
@@ -385,21 +374,16 @@ def note_cancelled(run: str, submission: int, task: str, storage: Storage) -> No
     storage.upload(OUTPUTS, f"{client.cancelled_folder(run, submission)}{task}", b"")
 
 
-@dataclass
-class CancelledTasks:
-    """Tasks of one submission of a run that were cancelled one by one."""
+def cancelled_alone(run: str, submission: int, storage: Storage) -> Callable[[Facts], bool]:
+    """Returns a function that tells if a task of this submission was cancelled by itself. It reads
+    the records once, and only if needed."""
+    folder = client.cancelled_folder(run, submission)
 
-    run: str
-    submission: int
-    storage: Storage
+    @cache
+    def noted() -> frozenset[str]:
+        return frozenset(blob.name.removeprefix(folder) for blob in storage.blobs(OUTPUTS, folder))
 
-    def has(self, task: Facts) -> bool:
-        """Returns True if the task is cancelled. The records are read once, and only if needed."""
-        is_ended = is_ended_early(task.get("executionInfo") or {})
-        return is_ended and str(task["id"]) in self._noted
+    def is_cancelled(task: Facts) -> bool:
+        return is_ended_early(task.get("executionInfo") or {}) and str(task["id"]) in noted()
 
-    @cached_property
-    def _noted(self) -> frozenset[str]:
-        folder = client.cancelled_folder(self.run, self.submission)
-        blobs = self.storage.blobs(OUTPUTS, folder)
-        return frozenset(blob.name.removeprefix(folder) for blob in blobs)
+    return is_cancelled

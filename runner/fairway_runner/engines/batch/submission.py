@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,6 +27,7 @@ from fairway_runner.engines import engine
 from fairway_runner.engines.azure_calls import ServiceAway, ServiceError
 from fairway_runner.engines.azure_storage import CODE, OUTPUTS, Storage
 from fairway_runner.engines.batch import client, outputs
+from fairway_runner.engines.batch.client import state_of
 from fairway_runner.engines.batch.request_builder import Blobs, RequestBuilder
 from fairway_runner.engines.outage import Refused, Unavailable
 from fairway_runner.engines.remote import submission_state
@@ -61,92 +63,88 @@ class State(submission_state.Submission, called="the submission"):
             raise found.unfit("jobs")
 
 
-@dataclass(frozen=True)
-class Payload:
-    """A run ready to be sent: its job in its wire form, the builder of its tasks, the archive of
-    its record, and a key, which is used if the run has none yet."""
-
-    job: Facts
-    requests: RequestBuilder
-    record: bytes
-    key: bytes
-
-
 @dataclass
 class Submission:
-    """Submission of one run."""
+    """Submission of one run on the code of a snapshot."""
 
     run: RunFolder
     account: Account
     storage: Storage
     state: State
+    snapshot: Path
     accepted: int = 0
 
-    def pack(self, snapshot: Path) -> Payload:
-        """Returns the run in Batch's terms, without any request."""
+    def new_key(self) -> bytes:
+        """Returns a private key, which is used if the run has none yet."""
+        return engine.new_key(f"fairway {self.run.id}")[0]
+
+    @cached_property
+    def requests(self) -> RequestBuilder:
+        """The builder of its job and tasks."""
         folder, run = self.run.folder, self.run.id
-        # First, while this process is small: forking doubles its memory for a moment.
-        key = engine.new_key(f"fairway {run}")[0]
-        record = archives.pack(
-            (name, folder / name, False) for name in RECORD if (folder / name).exists()
-        )
         blobs = Blobs(
-            code=f"archives/{snapshot.name}.tar.gz",
+            code=f"archives/{self.snapshot.name}.tar.gz",
             node=f"fairway/{archives.agent_digest()}.tar.gz",
             record=client.record_blob(run),
             key=f"{client.private_folder(run)}key",
         )
-        requests = RequestBuilder(
+        return RequestBuilder(
             *(run, read_plan(folder), read_job(folder), self.account.target, self.storage, blobs),
             submission=self.state.submission,
             first=self.state.first,
             done=self.state.done,
         )
+
+    def job(self) -> dict[str, Any]:
+        """Returns its job."""
         metadata = {
-            client.RUN: run,
+            client.RUN: self.run.id,
             client.SUBMISSION: str(self.state.submission),
             client.CREATED: str(self.run.record.created),
         }
-        return Payload(requests.job_spec(self.run.record.name, metadata), requests, record, key)
+        return self.requests.job_spec(self.run.record.name, metadata)
 
-    def tasks(self, requests: RequestBuilder) -> Iterator[dict[str, Any]]:
+    def tasks(self) -> Iterator[dict[str, Any]]:
         """Yields the tasks to add, each built on demand: 100,000 have some kilobytes each."""
         only = None if self.state.only is None else frozenset(self.state.only)
         numbers = []
         for spec in read_specs(self.run.folder / "tasks.jsonl"):
             if only is None or int(spec.index) in only:
                 numbers.append(int(spec.index))
-                yield requests.task(spec)
+                yield self.requests.task(spec)
         for spec in read_last(self.run.folder):
-            yield requests.last_task(spec, numbers)
+            yield self.requests.last_task(spec, numbers)
 
-    def send(self, payload: Payload, snapshot: Path) -> None:
+    def send(self) -> None:
         """Sends what is missing there. Raises UserError that says what was accepted."""
-        job_id = self.state.job
+        # First, while this process is small: forking doubles its memory for a moment.
+        key, job, job_id = self.new_key(), self.job(), self.state.job
         try:
             inputs = outputs.missing_inputs(self.run, self.storage)
             known: set[str] = set()
-            if not self._create_job(payload.job):
+            if not self._create_job(job):
                 known = {str(task["id"]) for task in self.account.tasks(job_id, ["id"])}
-            self.upload(payload, snapshot, inputs)
+            self.upload(inputs, key)
             self.accepted = len(known)
-            tasks = self.tasks(payload.requests)
-            self._add((task for task in tasks if task["id"] not in known), job_id)
+            self._add((task for task in self.tasks() if task["id"] not in known), job_id)
             try:
                 self.account.end_when_done(job_id)
             except ServiceError as error:
-                state = str(self.account.job(job_id)["state"]) if error.exists_already else ""
-                if state.lower() not in ("completed", "terminating"):
+                state = state_of(self.account.job(job_id)) if error.exists_already else ""
+                if state not in ("completed", "terminating"):
                     raise  # otherwise it was terminated before, and has ended since
         except ServiceError as error:
             raise self._cut_off(error) from None
         self.state.complete = True
         self.state.write(self.run)
 
-    def upload(self, payload: Payload, snapshot: Path, inputs: Mapping[str, Path]) -> None:
+    def upload(self, inputs: Mapping[str, Path], key: bytes) -> None:
         """Uploads the files for nodes, unless they exist, and these inputs. The run's id must be
         its own: another run of the same id has its files at the same names."""
-        blobs, storage = payload.requests.blobs, self.storage
+        blobs, storage, folder = self.requests.blobs, self.storage, self.run.folder
+        record = archives.pack(
+            (name, folder / name, False) for name in RECORD if (folder / name).exists()
+        )
         outputs.upload_inputs(inputs, storage)
 
         def send(name: str, data: Callable[[], bytes]) -> None:
@@ -155,10 +153,10 @@ class Submission:
 
         with ThreadPoolExecutor(4) as pool:
             for done in (
-                pool.submit(send, blobs.code, lambda: archives.pack_folder(snapshot)),
+                pool.submit(send, blobs.code, lambda: archives.pack_folder(self.snapshot)),
                 pool.submit(send, blobs.node, lambda: archives.agent()[1]),
-                pool.submit(send, blobs.key, lambda: payload.key),
-                pool.submit(storage.upload, OUTPUTS, blobs.record, payload.record),
+                pool.submit(send, blobs.key, lambda: key),
+                pool.submit(storage.upload, OUTPUTS, blobs.record, record),
             ):
                 done.result()
 

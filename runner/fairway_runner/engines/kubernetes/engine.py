@@ -194,9 +194,8 @@ class KubernetesEngine(ScheduledEngine[KubernetesAccess]):
         return documents.text([*head.objects(self.target), *head.topologies([self.target])])
 
     def prepare(self) -> str:
-        """Creates them with kubectl, as the signed-in user, and returns its output. Raises
-        UserError if an environment creates them: its head pod has the volumes of all of its
-        targets."""
+        """Creates them with kubectl, as the signed-in user; returns its output. Raises UserError if
+        an environment does, whose head pod has the volumes of all of its targets."""
         if self.target.environment:
             message = f"`{self.target.name}` belongs to an environment, in whose cluster Flux "
             message += "creates this"

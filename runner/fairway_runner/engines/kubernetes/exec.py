@@ -74,8 +74,6 @@ _MISSING = (
 
 _OTHER = "; to use that of KUBECONFIG, take `kubeconfig:` out of the target"
 
-_GET_TO_KNOW = "once, with kubectl and kubelogin (az aks install-cli brings both): "
-
 # Errors that no retry fixes, by patterns in a line of kubectl's message: the fault's ID and a hint.
 # The first that is there counts: a program that signs in says why before kubectl says that it
 # failed.
@@ -85,17 +83,14 @@ _LASTING = {
         "kubectl signs in with it; kubelogin comes with: az aks install-cli",
     ),
     r"az login": ("refused-connection", "az login, and then try: {kubectl}"),
-    # A cluster that was made anew has another authority than the kubeconfig. Certificates that the
-    # API server itself checks, such as a new node's, may be right a little later.
-    r"Unable to connect to the server: .*x509: certificate signed by unknown authority": (
-        "no-context",
-        "is KUBECONFIG right? see: kubectl config view",
-    ),
     r"context .* does not exist|no context exists": (
         "no-context",
         "list its contexts: kubectl config get-contexts",
     ),
-    r"error loading config file|invalid configuration": (
+    # A cluster that was made anew has another authority than the kubeconfig. Certificates that the
+    # API server itself checks, such as a new node's, may be right a little later.
+    "Unable to connect to the server: .*x509: certificate signed by unknown authority|"
+    "error loading config file|invalid configuration": (
         "no-context",
         "is KUBECONFIG right? see: kubectl config view",
     ),
@@ -156,7 +151,6 @@ class Exec(Connection):
         return [program, *self._kubeconfig(), *context, space, *words]
 
     def execute(self, command: Command) -> Ended:
-        """Runs a command as `Connection.run` documents."""
         data, mark = command.data, f"fairway-end-{secrets.token_hex(8)}"
         frame = ["sh", "-c", _FRAME, "sh", mark, str(len(data)), f"{_BEAT:g}", *command.words]
         line = self.kubectl("exec", "-i", f"deploy/{self.access.head}", "--", *frame)
@@ -175,7 +169,6 @@ class Exec(Connection):
                     raise self._unreachable(call.said)
 
     def interactive(self, words: Sequence[str], *, forward: str = "") -> int:
-        """Runs a command as `Connection.interactive` documents."""
         return self.enter(f"deploy/{self.access.head}", words, forward=forward)
 
     def enter(self, pod: str, words: Sequence[str], *, forward: str = "") -> int:
@@ -233,16 +226,11 @@ class Exec(Connection):
     def _lasting(self, said: str) -> tuple[str, tuple[str, str]] | None:
         """Returns the line of an error that no retry fixes, with its ID and hint."""
         patterns = _LASTING if self.reached else _REFUSED_HERE | _LASTING
-        lines = [each.strip() for each in said.splitlines()]
-        return next(
-            (
-                (line, patterns[text])
-                for text in patterns
-                for line in lines
-                if re.search(text, line)
-            ),
-            None,
-        )
+        for text, fault in patterns.items():
+            for line in said.splitlines():
+                if re.search(text, line):
+                    return line.strip(), fault
+        return None
 
     def _unreachable(self, said: str) -> UserError:
         line, (id_, hint) = self._lasting(said) or (last_line(said), _USUAL)
@@ -251,7 +239,7 @@ class Exec(Connection):
         kubectl = shlex.join(["kubectl", *self.kubectl("get", "pods")[1:]])
         hint = hint.format(kubectl=kubectl, target=self.target)
         if known and id_ == "no-context":
-            hint = f"{_GET_TO_KNOW}{known}"
+            hint = f"once, with kubectl and kubelogin (az aks install-cli brings both): {known}"
         elif known and "no such host" in line:
             hint += f"\nif the cluster was made anew: {known}"
         kind = TargetUnavailable if id_ == NO_CONNECTION else UserError

@@ -1,2 +1,1 @@
-"""Common part of the engines for a user's own clusters: a connection, a shared folder, mirrored
-runs."""
+"""Common part of engines for a user's own clusters: connection, shared folder, mirrored runs."""

@@ -170,7 +170,6 @@ _KNOWN = (
         "its owner can turn them on: SKU Standard, native client support, IP-based connection",
     ),
 )
-_LOST_PORT = "port is currently unavailable"
 
 
 def explain(said: str, words: list[str]) -> Fault:
@@ -327,7 +326,7 @@ def main(bastion_id: str, address: str, port: str) -> int:
         if received:
             return 0
         said = tunnel.said.decode(errors="replace")
-        if connection or _LOST_PORT not in said:
+        if connection or "port is currently unavailable" not in said:
             break
     # If ssh was told to end, nobody reads the message.
     return 1 if _has_ended(0) else _fail(explain(said, words))

@@ -118,9 +118,8 @@ class Connection:
         unpacking.require_success()
 
     def interactive(self, words: Sequence[str], *, forward: str = "") -> int:
-        """Runs a command on this terminal, or a shell; returns its exit code. With `forward`,
-        `PORT:HOST:PORT` or `PORT:SOCKET`, a port here is forwarded there meanwhile, or until
-        interrupted."""
+        """Runs a command, or a shell, on this terminal; returns its exit code. With `forward`,
+        `PORT:HOST:PORT` or `PORT:SOCKET`, a port here is forwarded until then, or until Ctrl-C."""
         raise NotImplementedError
 
 
@@ -141,23 +140,19 @@ class Here(Connection):
         return "this host"
 
     def execute(self, command: Command) -> Ended:
-        """Runs it as a child."""
         return run_program(command.words, command, self.name)
 
     def upload(self, folder: Path, to: str, *, deadline: float) -> None:
-        """Copies files."""
         from fairway_boot.files import copy_file
 
         shutil.copytree(folder, to, symlinks=True, copy_function=copy_file, dirs_exist_ok=True)
 
     def download(self, folder: str, names: Sequence[str], to: Path, *, deadline: float) -> None:
-        """Copies files."""
         for name in names:
             if os.path.lexists(Path(folder, name)):
                 _renew(Path(folder, name), to / name, to)
 
     def interactive(self, words: Sequence[str], *, forward: str = "") -> int:
-        """Runs it as a child."""
         if forward:
             message = f"{self.name} needs no tunnel"
             raise UserError.of("not-supported", message, f"connect to {forward.partition(':')[2]}")
@@ -307,8 +302,7 @@ class Unpacking:
             thread.join()
 
     def require_success(self) -> None:
-        """Raises UserError for a bad tar file, OSError if it could not be written. Warns of what
-        was left out."""
+        """Raises UserError for a bad tar file, OSError for a disk. Warns of what was left out."""
         import tarfile
 
         if isinstance(self.error, tarfile.TarError | EOFError | zlib.error):

@@ -109,9 +109,8 @@ class RemoteEngine(Engine, Generic[A]):
 
     def require(self, job: Job, needs: Sequence[str]) -> None:
         """Raises UserError for more nodes than there can be, and for containers on several nodes
-        with a launcher that starts its ranks there by itself: only programs that start once per
-        node are put into a container. Programs are looked up when a task starts: a job may load
-        them as modules."""
+        with a launcher that starts its ranks by itself: only programs that start once a node are
+        put into one. Programs are looked up when a task starts: a job may load them as modules."""
         is_spread = job.container is not None and job.nodes > 1
         if is_spread and job.template not in (*_ONCE_A_NODE, SESSION):
             message = f"`{job.template}` cannot start ranks in containers on several nodes here"
@@ -347,8 +346,7 @@ class ScheduledEngine(RemoteEngine[A]):
         raise NotImplementedError
 
     def hand_over(self, run: RunFolder, submission: Submission, code: str) -> tuple[str, ...]:
-        """Submits it to the scheduler. Raises UserError if that refuses it: Refused for a run that
-        never began, of which nothing is left there."""
+        """Submits it. Raises UserError if that is refused: Refused for a run that never began."""
         request = self.request(run, submission, code)
         try:
             return self.ask("submit.submit", request, SubmitReport).jobs

@@ -55,8 +55,9 @@ if TYPE_CHECKING:
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
-def adopted_record(run_id: str, files: Any) -> tuple[RunRecord, dict[str, str]]:
-    """Returns the record of a run at a cluster, and its other files by name. Raises Unfit for
+def adopted_record(run_id: str, files: Any, target: Target) -> tuple[RunRecord, dict[str, str]]:
+    """Returns the record of a run on a target, and its other files by name, with the target as this
+    machine has it: the one that submitted the run may reach it another way. Raises Unfit for
     anything that no submission writes."""
     if not is_run_id(run_id):
         raise Unfit("its name is not one that runs have")
@@ -75,7 +76,16 @@ def adopted_record(run_id: str, files: Any) -> tuple[RunRecord, dict[str, str]]:
     is_known = len(last) <= 1 and all(task.is_last for task in last)
     if not is_known or numbers != list(range(record.tasks - len(last))):
         raise Unfit("its tasks are not those of its record")
-    return record, {name: text for name, text in files.items() if name != "run.json"}
+    if record.engine != target.engine:
+        raise Unfit(f"its engine is {record.engine}")
+    kept = {name: text for name, text in files.items() if name != "run.json"}
+    return record, {**kept, "target.json": json.dumps(target.record(), indent=1)}
+
+
+def unreadable(run_id: str, target: Target, error: Unfit, hint: str) -> Finding:
+    """Returns the warning of a run on a target that cannot be adopted."""
+    message = f"`{run_id[:70]}` on `{target.name}` is a run that cannot be read: {error}"
+    return Finding("damaged-run", message, hint, severity=Severity.WARNING)
 
 
 def _json(files: Mapping[str, str], name: str) -> dict[str, Any]:
@@ -110,8 +120,7 @@ def known_logs(run: RunFolder, *, final: bool) -> dict[str, int]:
 
 
 def add_pieces(run: RunFolder, report: RunReport) -> None:
-    """Appends pieces to logs and samples, each without bytes that another command has written
-    meanwhile. The caller holds the lock."""
+    """Appends pieces to logs and samples, without bytes that are here; the caller has the lock."""
     folders = dict(_folders(run))
     files = [(folders[name] / "log.txt", piece) for name, piece in report.logs.items()]
     samples = run.folder / FIGURES
@@ -184,10 +193,9 @@ class Mirror:
             self.remote.connection.upload(snapshot, found.draft, deadline=self.remote.deadline)
 
     def _inputs(self, run: RunFolder) -> dict[str, tuple[Path, str | None]]:
-        """Returns the run's inputs of other runs that are copied from here, by their path there:
-        the folder here, and the missing folder there to copy it into. Outputs of runs that it waits
-        for are not among them. The host is asked only if there are any. Raises Refused if one is
-        gone."""
+        """Returns the run's inputs that are copied from here, by their path there: the folder here,
+        and the missing folder there to copy it into. Outputs of runs that it waits for are not
+        among them. Asks the host only if there are any. Raises Refused if one is gone."""
         plan = read_plan(run.folder)
         entries = [each for each in plan.chained if not plan.awaits(each)]
         if not entries:
@@ -276,18 +284,11 @@ class Mirror:
         findings = []
         for run_id, files in answer.runs.items():
             try:
-                record, kept = adopted_record(run_id, files)
-                if record.engine != target.engine:
-                    raise Unfit(f"its engine is {record.engine}")
+                record, kept = adopted_record(run_id, files, target)
             except Unfit as error:
-                message = (
-                    f"`{run_id[:70]}` on `{target.name}` is a run that cannot be read: {error}"
-                )
                 hint = f"it is in {self.remote.shared}/runs there"
-                findings.append(Finding("damaged-run", message, hint, severity=Severity.WARNING))
+                findings.append(unreadable(run_id, target, error, hint))
                 continue
-            # This machine may reach the cluster another way than the one that submitted the run.
-            kept["target.json"] = json.dumps(target.record(), indent=1)
             last = Submission(answer.submissions.get(run_id, 0), complete=True)
             kept["engine.json"] = json.dumps(last.to_json())
             with suppress(TakenId):

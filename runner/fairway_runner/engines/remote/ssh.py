@@ -305,8 +305,7 @@ class Ssh(Connection):
             return None
 
     def _connect(self, patience: float = math.inf) -> subprocess.Popen[bytes]:
-        """Starts ssh, which ends once the connection is there, or after these seconds, which are
-        divided among all untried hosts."""
+        """Starts ssh, which ends once it is connected, or after its share of these seconds."""
         if self.folder is None:
             # Removes folders of killed processes whose connections have ended. The new path is
             # short: a socket's has 108 bytes at most, some of which ssh itself needs.
@@ -356,10 +355,8 @@ class Ssh(Connection):
         if self.socket is None:
             return
         quit_ = [*self.command(), "-O", "exit", "--", self.name]
-        try:
+        with suppress(subprocess.TimeoutExpired):  # a hanging master ends by its own keepalive
             subprocess.run(quit_, capture_output=True, timeout=5, check=False)
-        except subprocess.TimeoutExpired:
-            time.sleep(0)  # a hanging master ends by its own keepalive
         self.socket.unlink(missing_ok=True)
         self.socket = None
 

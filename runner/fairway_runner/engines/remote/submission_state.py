@@ -1,5 +1,4 @@
-"""State of a run's submission to a cluster or a pool, as known on this machine: the run's file
-`engine.json`."""
+"""A run's submission to a cluster or a pool, as known here: the run's file `engine.json`."""
 
 from __future__ import annotations
 
