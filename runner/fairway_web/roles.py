@@ -1,7 +1,4 @@
-"""Callers and their roles, the rights of each role, and the audit of actions.
-
-Routes, pages and docs share the one table of actions here.
-"""
+"""Callers and their roles, the rights of each role, and the audit of actions."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Starts the server: an address on loopback or a socket, the token of this start, connections.
-
-Anybody on the machine can open any number of connections: each must send its request soon, and the
-longest silent one makes room for the next.
-"""
+"""Starts the server: an address on loopback or a socket, the token of this start, connections."""
 
 from __future__ import annotations
 
