@@ -112,16 +112,6 @@ app.synth()
 """
 
 
-def test_wheel_alone_renders_a_job(fairway: Path, tmp_path: Path) -> None:
-    (tmp_path / "job.yaml").write_text(
-        "name: hello\ncommand: echo {{ params.x }}\nparams: {x: 1}\n"
-    )
-    done = finished([fairway, "render", "job.yaml"], cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert "mpirun" in done.stdout
-    assert "echo 1" in done.stdout
-
-
 def test_wheel_imports_nothing_from_the_repository(
     fairway: Path, tmp_path: Path, repository: Path
 ) -> None:
