@@ -56,8 +56,9 @@ def client(anyone: TestClient) -> TestClient:
 
 @pytest.fixture
 def browser(anyone: TestClient) -> TestClient:
-    """A client with the cookie, like a browser after the login."""
+    """A client with the cookie, like a browser after the login, whose own pages ask."""
     assert anyone.get(f"/login?token={TOKEN}").status_code == 303
+    anyone.headers["Origin"] = f"http://{HOST}"
     return anyone
 
 
