@@ -117,8 +117,7 @@ def test_dev_jupyter_without_jupyter_lab_fails_with_a_hint(fairway: Fairway, pat
 
 
 def test_dev_session_started_elsewhere_is_not_synced(fairway: Fairway, path: Path) -> None:
-    job = fairway.job("true", template="dev", options={"idle": 0})
-    run = fairway.submit(job)
+    run = fairway.submit(fairway.job("true", template="dev", options={"idle": 0}))
     process = fairway.start("dev", "local")
     lines_until(process, "end it:")
     assert fairway.within("dev", "stop", run).returncode == 0

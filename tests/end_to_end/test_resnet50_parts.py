@@ -72,8 +72,7 @@ def test_resnet50_learning_rate_scales_with_the_batch_warms_up_and_drops(load: L
     arguments = "--lr 0.1 --batch-size 64 --lr-warmup-steps 3 --lr-drops 6 8"
     options = load("options").read_options(arguments.split())
     rates = [options.learning_rate(step, 8) for step in range(9)]
-    expected = [0.05, 0.1, 0.15, 0.2, 0.2, 0.2, 0.02, 0.02, 0.002]
-    assert rates == pytest.approx(expected)
+    assert rates == pytest.approx([0.05, 0.1, 0.15, 0.2, 0.2, 0.2, 0.02, 0.02, 0.002])
 
 
 @pytest.mark.parametrize(

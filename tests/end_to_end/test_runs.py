@@ -131,8 +131,7 @@ class TestTheLifeOfARun:
         self, fairway: Fairway, tmp_path: Path, pipe: Pipe, gate: Gate, word: str
     ) -> None:
         """Run ids are unique only within a project."""
-        job = fairway.job(held(pipe, gate))
-        fairway.submit(job, "--run-id", "same-a")
+        fairway.submit(fairway.job(held(pipe, gate)), "--run-id", "same-a")
         pipe.lines(1)
         other = replace(fairway, folder=tmp_path / "other", started=[])
         (other.folder / ".fairway").mkdir(parents=True)

@@ -128,8 +128,7 @@ class TestLogs:
             f"exec 9>{pipe.path}; printf 'begun {{{{ params.x }}}}, '; echo up >&9;"
             f" read -r _ <{gate.path}; echo ended; seq 5000; printf last"
         )
-        job = fairway.job(command, setup="echo set up", **sweep("a", "b"))
-        run = fairway.submit(job)
+        run = fairway.submit(fairway.job(command, setup="echo set up", **sweep("a", "b")))
         following = fairway.start("logs", run, "-f")
         assert following.stdout.readline() == "[setup] set up\n"
         pipe.lines(2 if len(os.sched_getaffinity(0)) > 1 else 1)
@@ -186,8 +185,7 @@ class TestAgain:
 
     @pytest.mark.nightly
     def test_retry_gives_a_task_its_retries_again(self, fairway: Fairway) -> None:
-        job = fairway.job("echo $FAIRWAY_ATTEMPT; exit 3", retries=1, **PLAIN)
-        run = ended(fairway, job)
+        run = ended(fairway, fairway.job("echo $FAIRWAY_ATTEMPT; exit 3", retries=1, **PLAIN))
         assert fairway.within("retry", run).returncode == 0
         assert fairway.within("wait", run).returncode == 3
         log = fairway.within("logs", run).stdout.splitlines()
@@ -221,8 +219,7 @@ class TestAgain:
     @pytest.mark.nightly
     def test_retry_repeats_a_setup_that_failed(self, fairway: Fairway) -> None:
         ready = fairway.folder / "ready"
-        job = fairway.job("echo up", setup=f"test -e {ready}", **PLAIN)
-        run = ended(fairway, job)
+        run = ended(fairway, fairway.job("echo up", setup=f"test -e {ready}", **PLAIN))
         shown = fairway.within("show", run).stdout
         assert "reason  the setup failed with exit code 1" in shown
         assert "setup   failed, exit code 1" in shown

@@ -42,8 +42,7 @@ def test_init_project_is_checked_and_synthesized_and_trains_a_model(
     assert "nothing found" in _run(fairway, project, "check", "lab", "--strict")
 
     # The command that cdktf.json gives to cdktf; it finds the environment by itself.
-    app = json.loads((project / "cdktf.json").read_text())["app"]
-    assert app == "fairway synth"
+    assert json.loads((project / "cdktf.json").read_text())["app"] == "fairway synth"
     written = _run(fairway, project, "synth")
     assert "lab-compute: 3 resources -> cdktf.out/stacks/lab-compute" in written
     compute = json.loads((project / "cdktf.out/stacks/lab-compute/cdk.tf.json").read_text())

@@ -76,8 +76,7 @@ class TestSession:
         if capabilities(place.engine).shell:
             assert f"             code --remote ssh-remote+{run} /" in "\n".join(lines)
             shown = 'printf "%s|" "$FAIRWAY_RUN" "$MINE"; cat made'
-            words = ["ssh", "-F", str(config), run, shown]
-            done = finished(words, cwd="/")
+            done = finished(["ssh", "-F", str(config), run, shown], cwd="/")
             assert done.stdout == f"{run}|{HOSTILE}|a\n", done.stderr
         else:
             assert not config.exists()

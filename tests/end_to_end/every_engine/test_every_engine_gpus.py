@@ -65,8 +65,7 @@ def test_gpus_of_a_node_go_to_one_task_each_and_then_to_the_next(
 ) -> None:
     """Eight of twelve tasks run at a time and share no resource. The ninth starts as soon as one of
     them has ended, on its GPU, and so on."""
-    job = sweep(fairway, signs, gate, 12, gpus=1)
-    run = fairway.submit(job, "--target", node.name)
+    run = fairway.submit(sweep(fairway, signs, gate, 12, gpus=1), "--target", node.name)
     first = said(signs, 8)
     assert [word for word, _ in first] == ["up"] * 8
     assert sorted(has["FAIRWAY_GPUS"] for _, has in first) == list("01234567")

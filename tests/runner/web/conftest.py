@@ -131,8 +131,7 @@ def audit(store: RunStore) -> Path:
 def shared(store: RunStore, keys: EntraKeys, audit: Path) -> Iterator[TestClient]:
     """A client of the server behind a proxy that has not signed in."""
     (store.base / "runs").mkdir(parents=True, exist_ok=True)
-    sign_in = BehindProxy(SHARED, Verifier(keys, AUDIENCE), audit)
-    app = application(store, sign_in)
+    app = application(store, BehindProxy(SHARED, Verifier(keys, AUDIENCE), audit))
     with TestClient(app, SHARED, follow_redirects=False) as client:
         yield client
 

@@ -180,8 +180,7 @@ def spent(store: RunStore, make_run: MakeRun) -> None:
 @pytest.mark.usefixtures("spent")
 def test_cost_page_has_costs_of_the_command_and_a_sum(client: TestClient, here: RunFairway) -> None:
     for by in ("name", "tag", "target", "month"):
-        words = ["cost", "--runs", "--offline", "--json", "--by", by]
-        code, printed, _ = here(*words)
+        code, printed, _ = here("cost", "--runs", "--offline", "--json", "--by", by)
         assert code == 0
         answer = client.get(f"/api/v1/cost?by={by}").json()
         assert answer.pop("findings") == []
