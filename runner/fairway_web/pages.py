@@ -46,14 +46,15 @@ _MOST_LOGS = 2000  # tasks in the selection; others are reachable by their addre
 @cache
 def _templates() -> Environment:
     environment = html_templates("fairway_web", "templates")
+    environment.globals["may"] = is_allowed
     environment.filters["excerpt"] = lambda location: "\n".join(excerpt(location))
     return environment
 
 
 def page(name: str, status: int = 200, /, **facts: Any) -> HTMLResponse:
     """Renders a page, without buttons for actions that the caller may not perform."""
-    asks = {"person": request_context().person, "may": is_allowed}
-    return HTMLResponse(_templates().get_template(name).render(**facts, **asks), status)
+    text = _templates().get_template(name).render(**facts, person=request_context().person)
+    return HTMLResponse(text, status)
 
 
 def fragment(name: str, /, **facts: Any) -> HTMLResponse:
@@ -63,9 +64,8 @@ def fragment(name: str, /, **facts: Any) -> HTMLResponse:
 
 def _part(name: str, facts: Mapping[str, Any]) -> Markup:
     template = _templates().get_template(name)
-    asks = {"person": request_context().person, "may": is_allowed}
-    block = template.blocks["fragment"]
-    return Markup("".join(block(template.new_context({**facts, **asks}))))  # noqa: S704 - it escapes
+    context = template.new_context({**facts, "person": request_context().person})
+    return Markup("".join(template.blocks["fragment"](context)))  # noqa: S704 - it escapes
 
 
 def problem_page(error: UserError, status: int) -> HTMLResponse:

@@ -105,8 +105,7 @@ def token_for(address: Address) -> str:
     if token:
         return _fitting(token, "serve.json")
     message = f"there is no token for {address.url}"
-    hint = f"set {TOKEN}, or {TOKEN_FILE} to a file that has it"
-    raise UserError.of("no-token", message, hint)
+    raise UserError.of("no-token", message, f"set {TOKEN}, or {TOKEN_FILE} to a file that has it")
 
 
 def _fitting(token: str, where: str) -> str:

@@ -405,8 +405,7 @@ def _send(server: Server, job: JobFile) -> str:
         for piece in upload.pieces():
             name = digest_of(piece)
             if name not in names:
-                message = "the code changed while it was sent"
-                raise UserError.of("bad-code", message, "submit again")
+                raise UserError.of("bad-code", "the code changed while it was sent", "submit again")
             if name in missing:
                 server.post(f"/code/{name}", piece)
                 missing.discard(name)

@@ -9,7 +9,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from fairway_cli.ending import warn
-from fairway_cli.ui.columns import columns
+from fairway_cli.ui.columns import CYAN, GREEN, RED, YELLOW, columns
 from fairway_core.findings import Severity, UserError
 from fairway_runner.quantities import duration, iso, size
 from fairway_runner.runs.figures import mean
@@ -24,12 +24,10 @@ if TYPE_CHECKING:
     from fairway_runner.live.requirements import Offer
     from fairway_runner.runs.figures import Sample
 
-# SGR parameters of ECMA-48.
-_RED, _GREEN, _YELLOW, _CYAN = "31", "32", "33", "36"
-_NODE_COLOURS = {"idle": _GREEN, "running": _CYAN, "allocated": _CYAN, "mixed": _CYAN}
+_NODE_COLOURS = {"idle": GREEN, "running": CYAN, "allocated": CYAN, "mixed": CYAN}
 _BROKEN = ("unusable", "starttaskfailed", "down", "offline", "drain", "fail", "unknown", "lost")
 # Sizes with another status are retired, or unsupported.
-_SIZE_COLOURS = {"current": _GREEN, "retiring": _YELLOW, "no-new-capacity": _YELLOW}
+_SIZE_COLOURS = {"current": GREEN, "retiring": YELLOW, "no-new-capacity": YELLOW}
 
 
 def node_table(nodes: Sequence[Node]) -> str:
@@ -41,7 +39,7 @@ def node_table(nodes: Sequence[Node]) -> str:
         extra = [node.facts.get(name, "") for name in more]
         rows.append((node.name, node.state, node.address, node.run, *extra, node.reason))
         known = node.state.lower()
-        colours[node.state] = _RED if known.startswith(_BROKEN) else _NODE_COLOURS.get(known, "")
+        colours[node.state] = RED if known.startswith(_BROKEN) else _NODE_COLOURS.get(known, "")
     return columns(header, rows, colours)
 
 
@@ -117,7 +115,7 @@ def size_table(sizes: Iterable[VmSize]) -> str:
         gpu = f"{each.gpu.count} × {each.gpu.model} {each.gpu.memory_gb} GB" if each.gpu else ""
         when = f" {each.retirement_date}" if each.retirement_date else ""
         status = f"{_status(each)}{when}"
-        colours[status] = _SIZE_COLOURS.get(_status(each), _RED)
+        colours[status] = _SIZE_COLOURS.get(_status(each), RED)
         fabric = ""
         if each.infiniband is not None:
             fabric = f"{each.infiniband.adapters} × {each.infiniband.gbps} Gb/s"
