@@ -1,8 +1,4 @@
-"""Runs on this machine, from `fairway submit` to their end, through the program.
-
-No test waits for time to pass: programs report their progress through named pipes, and wait at
-named pipes until the test lets them continue.
-"""
+"""Runs on this machine, from `fairway submit` to their end, through the program."""
 
 import json
 import os

@@ -1,5 +1,4 @@
-"""The wheel alone: its commands, and a new project that is created, checked, synthesized and
-trained."""
+"""The wheel alone: a new project that is created, checked, synthesized and trained."""
 
 import json
 import os

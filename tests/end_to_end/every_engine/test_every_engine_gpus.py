@@ -1,8 +1,5 @@
-"""Several tasks on one node: each has its own GPU.
-
-A fake `nvidia-smi` gives the node eight GPUs. Tasks report their resources through a pipe and wait
-at a gate, so that the test knows which of them run at the same time.
-"""
+"""Several tasks on one node: each has its own of the eight GPUs of a fake `nvidia-smi`. They report
+their resources through a pipe and wait at a gate, so that the test knows which run at once."""
 
 import json
 from pathlib import Path

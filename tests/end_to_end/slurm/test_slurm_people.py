@@ -45,10 +45,7 @@ def secrets_service() -> Iterator[None]:
 
 def _wait_until_it_runs(fairway: Fairway, run: str, **environment: str) -> None:
     def left() -> str:
-        state: str = json.loads(fairway.within("show", run, "--json", **environment).stdout)[
-            "state"
-        ]
-        return state.replace("queued", "")
+        return str(fairway.show(run, **environment)["state"]).replace("queued", "")
 
     if until(left) != "running":
         pytest.fail(fairway.within("logs", run, **environment).stdout)

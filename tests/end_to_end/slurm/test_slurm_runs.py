@@ -1,5 +1,4 @@
-"""Runs on a real Slurm: failures, time limits, queueing, cancelling, priorities; MPI launchers,
-staged inputs, containers; and nodes that do not exist yet."""
+"""Runs on a real Slurm: ends, queueing, launchers, inputs, containers; and nodes yet to come."""
 
 import json
 import re

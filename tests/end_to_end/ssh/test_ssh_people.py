@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from program import Fairway
@@ -26,10 +25,6 @@ def team() -> Iterator[Team]:
             yield Team(folder, cluster, cluster.target(), "n1")
 
 
-def _facts(fairway: Fairway, run: str, **environment: str) -> dict[str, Any]:
-    return json.loads(fairway.within("show", run, "--json", **environment).stdout)
-
-
 def test_ssh_users_share_one_queue_and_cannot_read_files_of_others(
     team: Team, fairway: Fairway, tmp_path: Path
 ) -> None:
@@ -42,10 +37,10 @@ def test_ssh_users_share_one_queue_and_cannot_read_files_of_others(
         job = fairway.job(command, template="every-node", nodes=nodes)
         runs[name] = fairway.submit(job, "--target", "pair", **own[name])
         if name == "ada":
-            until(lambda: _facts(fairway, runs["ada"], **own["ada"])["state"] != "queued")
+            until(lambda: fairway.show(runs["ada"], **own["ada"])["state"] != "queued")
     # Ada's run has both nodes, and bob's run reports that.
     why = f"waits for 1 node: 0 free of 2 that are up; {runs['ada']} uses 2"
-    until(lambda: _facts(fairway, runs["bob"], **own["bob"])["reason"] == why)
+    until(lambda: fairway.show(runs["bob"], **own["bob"])["reason"] == why)
     listed = fairway.within("nodes", "list", "pair", "--json", **own["bob"])
     found = [(each["state"], each["run"]) for each in json.loads(listed.stdout)]
     assert found == [("busy", runs["ada"])] * 2
