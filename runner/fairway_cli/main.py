@@ -138,7 +138,6 @@ class Commands(TyperGroup):
 
     @classmethod
     def names(cls) -> list[str]:
-        """Returns the names of all commands."""
         return [name for names in cls.MODULES.values() for name in names]
 
     def get_command(self, ctx: Any, name: str) -> Any:  # noqa: ARG002 - as Typer calls it

@@ -388,19 +388,16 @@ def checks() -> str:
 
 
 def live_checks() -> str:
-    """Returns a table of the checks that ask Azure."""
     rows = [(f"`{id_}`", it.severity, it.text, it.reads) for id_, it in LIVE.items()]
     return _table(("check", "severity", "looks at", "reads, under the subscription"), rows)
 
 
 def engines() -> str:
-    """Returns a table of engines' capabilities."""
     header = ("", *(f"`{name}`" for name in ENGINES))
     return _table(header, ((title, *words) for title, words in table()))
 
 
 def roles() -> str:
-    """Returns a table of each role's permissions on a server."""
     rows = [
         (says, *("yes" if role >= least else "" for role in Role))
         for least, says in ACTIONS.values()
@@ -409,7 +406,6 @@ def roles() -> str:
 
 
 def calls() -> str:
-    """Returns a table of the calls of a server."""
     rows = []
     for method, path, function, _ in CALLS:
         shown = re.sub(r"\{(\w+)(:path)?\}", lambda found: found[1].upper(), path)

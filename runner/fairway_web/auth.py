@@ -72,7 +72,6 @@ class ByToken:
 
     @property
     def routes(self) -> Sequence[BaseRoute]:
-        """The route of the login page."""
         return [Route("/login", self._login)]
 
     async def _login(self, request: Request) -> Response:
@@ -128,7 +127,6 @@ class ByToken:
         raise Refused(401, "no-token", f"the token of this server is missing: {hint}")
 
     def is_token(self, given: str) -> bool:
-        """Returns True for the token of this start."""
         return hmac.compare_digest(given.encode("utf-8", "replace"), self.token.encode())
 
 

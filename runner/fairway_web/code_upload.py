@@ -148,8 +148,6 @@ def _listed(body: bytes) -> list[str]:
 
 
 class _Git(BaseModel):
-    """Git's facts, as they were sent."""
-
     commit: Annotated[str, Field(pattern="^[0-9a-f]{7,64}$")] | None
     dirty: bool
     untracked: list[str]

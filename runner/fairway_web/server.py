@@ -126,7 +126,6 @@ def socket_file(path: Path, *, for_group: bool = False) -> socket.socket:
 
 
 def config_of(app: ASGIApp) -> uvicorn.Config:
-    """Returns uvicorn's settings for the app."""
     return uvicorn.Config(
         app,
         http=Connection,
@@ -251,7 +250,6 @@ class Connection(H11Protocol):
             next(iter(self.waiting)).end()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Stops the timer."""
         self._wait_no_more()
         super().connection_lost(exc)
 
@@ -262,7 +260,6 @@ class Connection(H11Protocol):
             self._wait_no_more()
 
     def on_response_complete(self) -> None:
-        """Waits for the next request."""
         self._wait()
         super().on_response_complete()
 

@@ -97,11 +97,9 @@ class Refresher:
         self._wanted.set()
 
     def start(self) -> None:
-        """Starts a thread that ends with the program."""
         threading.Thread(target=self._work, name="refresher", daemon=True).start()
 
     def end(self) -> None:
-        """Stops further looks."""
         self._ended.set()
         self._wanted.set()
 
@@ -158,11 +156,9 @@ class Follower:
             return [each for found in self._found.values() for each in found]
 
     def start(self) -> None:
-        """Starts threads that end with the program."""
         threading.Thread(target=self._work, name="follower", daemon=True).start()
 
     def end(self) -> None:
-        """Stops further looks."""
         self._ended.set()
 
     def look(self, *, all_: bool = True) -> list[threading.Thread]:
@@ -224,6 +220,5 @@ class Site:
 
 
 def site_of(request: Request) -> Site:
-    """Returns the project of a request."""
     site: Site = request.app.state.site
     return site

@@ -70,7 +70,6 @@ class Address:
 
     @property
     def url(self) -> str:
-        """The address as text."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"http{'s' if self.is_encrypted else ''}://{host}:{self.port}{self.path}"
 
@@ -161,7 +160,6 @@ class Server:
     sent: Sent = Sent()
 
     def get(self, path: str, query: Query = ()) -> Any:
-        """Returns the data that a call answers."""
         return self.data(self.answer("GET", path, query))
 
     def post(self, path: str, body: object = None, query: Query = ()) -> Any:
@@ -171,7 +169,6 @@ class Server:
         return self.data(self.answer("POST", path, query, body))
 
     def answer(self, method: str, path: str, query: Query = (), body: bytes = b"") -> Answer:
-        """Returns the answer of a call, with its headers."""
         content = BytesIO()
         headers = self._call(method, path, query, body, content, _LARGEST)
         return Answer(content.getvalue(), headers)

@@ -118,7 +118,6 @@ class RemoteRun(Run):
 
     @property
     def status(self) -> RunState:
-        """State of the run on the server."""
         return self._recorded()
 
     @property
@@ -241,7 +240,6 @@ class RemoteStore(RunStore):
         return cls(base, mirror)
 
     def close(self) -> None:
-        """Removes the copies."""
         del RemoteRun.MIRRORS[self.base]
         shutil.rmtree(self.base, ignore_errors=True)
 

@@ -31,7 +31,6 @@ _SIZE_COLOURS = {"current": GREEN, "retiring": YELLOW, "no-new-capacity": YELLOW
 
 
 def node_table(nodes: Sequence[Node]) -> str:
-    """Returns a line for each node."""
     more = list(dict.fromkeys(name for node in nodes for name in node.facts))
     header = ("NODE", "STATE", "ADDRESS", "RUN", *(name.upper() for name in more), "REASON")
     rows, colours = [], {}
@@ -69,7 +68,6 @@ def offer_table(offers: Sequence[Offer]) -> str:
 
 
 def outbound_table(names: Sequence[Outbound]) -> str:
-    """Returns a line for each name."""
     rows = [(each.name, str(each.port), each.reason) for each in names]
     return columns(("OUTBOUND NAME", "PORT", "FOR"), rows)
 
@@ -109,7 +107,6 @@ def size_facts(size: VmSize) -> dict[str, Any]:
 
 
 def size_table(sizes: Iterable[VmSize]) -> str:
-    """Returns a line for each size, in the given order."""
     rows, colours = [], {}
     for each in sizes:
         gpu = f"{each.gpu.count} × {each.gpu.model} {each.gpu.memory_gb} GB" if each.gpu else ""
@@ -138,7 +135,6 @@ def warn_of_unready(targets: Iterable[Target]) -> None:
 
 
 def target_table(facts: Sequence[dict[str, Any]]) -> str:
-    """Returns a line for each target."""
     from fairway_runner.engines.capabilities import runs_here
 
     rows = []

@@ -118,7 +118,6 @@ def entry_facts(entry: Entry) -> dict[str, Any]:
 
 
 def print_entries(entries: Sequence[Entry]) -> None:
-    """Prints a line per entry."""
     from fairway_runner.quantities import size
 
     rows = [

@@ -44,7 +44,6 @@ class Shape:
     terminated: bool = False
 
     def shown(self, line: Line, log: LogFile, selection: Selection) -> bytes:
-        """Formats a line of one of the logs."""
         if self.json:
             # ASCII cannot move a terminal's cursor.
             task = int(log.name) if log.name.isdecimal() else log.name

@@ -186,7 +186,6 @@ def _named(run_id: str) -> Iterator[None]:
 
 
 def print_ended(run: Run, *, json_: bool = False) -> None:
-    """Prints the end of a watched run."""
     from fairway_runner.runs.outputs import empty_outputs
 
     status = run.status

@@ -42,7 +42,6 @@ def form_of(*, markdown: bool, json_: bool) -> str:
 
 
 def show_review(found: Review, form: str) -> None:
-    """Prints the review as text, as Markdown or as JSON."""
     match form:
         case "json":
             from fairway_core.review.facts import review_facts
@@ -112,7 +111,6 @@ def _written(line: Line) -> str:
 
 
 def print_findings(findings: Sequence[Finding], subject: str) -> None:
-    """Prints each finding, and how many there are."""
     for finding in findings:
         print(format_finding(finding), end="\n\n")
     errors = sum(finding.severity is Severity.ERROR for finding in findings)
