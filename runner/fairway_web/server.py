@@ -236,7 +236,7 @@ def most_connections() -> int:
 
 
 class Connection(H11Protocol):
-    """One connection, which is closed if it is silent too long, or others need its place."""
+    """One of the many that anybody here can open: closed if silent, or others need its place."""
 
     waiting: ClassVar[dict[Connection, None]] = {}
     """Connections without a request in progress, the one that waits longest first."""
