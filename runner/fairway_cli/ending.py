@@ -77,17 +77,15 @@ def _end_failed(error: OSError) -> None:
 
 
 def _end_not_text(words: list[str]) -> None:
-    """Ends the program if an argument is not valid text in this locale: it may name an existing
-    file, but cannot be printed."""
+    """Ends the program if an argument cannot be printed: it is no valid text in this locale."""
     for word in words:
         if any("\udc80" <= letter <= "\udcff" for letter in word):
             _end(2, f"error: `{printable(word)}` is not UTF-8", "  type it in a UTF-8 locale")
 
 
 def _end_unread(error: BaseException) -> NoReturn:
-    """Ends the program after its reader went away (`fairway logs RUN | head`): with 2, for a
-    mistake on the command line, if that was about to be printed, or else with 141, as for a broken
-    pipe."""
+    """Ends the program after its reader went away (`fairway logs RUN | head`): with 2 if it was
+    about to print a mistake on the command line, or else with 141, as for a broken pipe."""
     if any(map(_is_usage, _behind(error))):
         _end(2)
     _end(141)

@@ -87,12 +87,11 @@ _UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 
 
 class Commands(TyperGroup):
-    """Every command, in the order of the help, by the modules of `fairway_cli.commands`.
+    """Every command, in the order of the help, by the modules of `fairway_cli.commands`, which have
+    a function or a group of that name; `_` follows a name that Python reserves.
 
-    The module has a function of that name, or a group of subcommands; `_` follows a name that
-    Python reserves. FOREIGN maps other programs' names for these commands to ours; JOB_COMMANDS are
-    those that read a job file, and all but OFFLINE have a --deadline for the services that they
-    ask.
+    FOREIGN maps other programs' names for these commands to ours; JOB_COMMANDS read a job file, and
+    all but OFFLINE have a --deadline for the services that they ask.
     """
 
     MODULES: ClassVar = {
@@ -139,7 +138,6 @@ class Commands(TyperGroup):
 
     @classmethod
     def names(cls) -> list[str]:
-        """Returns the names of all commands."""
         return [name for names in cls.MODULES.values() for name in names]
 
     def get_command(self, ctx: Any, name: str) -> Any:  # noqa: ARG002 - as Typer calls it
@@ -201,12 +199,11 @@ class Commands(TyperGroup):
     @classmethod
     def imported(cls, name: str) -> Any:
         """Returns the command of that name with its options."""
-        found = cls.found(name)
-        if isinstance(found, typer.Typer):
-            return _ready(typer.main.get_command(found))
-        alone = typer.Typer(add_completion=False)
-        alone.command(name)(found)
-        return _ready(typer.main.get_command(alone))
+        found = group = cls.found(name)
+        if not isinstance(found, typer.Typer):
+            group = typer.Typer(add_completion=False)
+            group.command(name)(found)
+        return _ready(typer.main.get_command(group))
 
 
 def _require_run(command: str, *, is_here: bool) -> NoReturn:
@@ -221,9 +218,8 @@ def _require_run(command: str, *, is_here: bool) -> NoReturn:
 
 
 def _ready(command: Any) -> Any:
-    """Returns the command with fast parsing of its options, and with each paragraph of its help on
-    one line for a terminal of any width: Typer prints the line breaks of a docstring as they
-    are."""
+    """Returns the command with fast parsing of its options, and each paragraph of its help on one
+    line, as Typer keeps the line breaks of a docstring."""
     from fairway_cli.commands.arguments import deadline_option
 
     below = getattr(command, "commands", {})

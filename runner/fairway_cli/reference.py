@@ -30,7 +30,7 @@ from fairway_web.api import CALLS
 from fairway_web.roles import ACTIONS, Role
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from pydantic import BaseModel
 
@@ -147,13 +147,13 @@ def _class_section(name: str, node: ast.ClassDef | ast.FunctionDef) -> str:
         if links:
             parts.append(f"Has all of {' and '.join(links)}.\n")
     parts.append(_text(ast.get_docstring(node) or ""))
-    if rows := [each for each in arguments_of(node) if each[0] != "scope"]:
-        parts.append("| argument | takes | default |\n|---|---|---|")
-        parts += [
-            f"| `{argument}` | {_code(takes)} | {_code(default) if default else 'required'} |"
-            for argument, takes, default in rows
-        ]
-        parts.append("")
+    rows = [
+        (f"`{argument}`", _code(takes), _code(default) if default else "required")
+        for argument, takes, default in arguments_of(node)
+        if argument != "scope"
+    ]
+    if rows:
+        parts.append(_table(("argument", "takes", "default"), rows) + "\n")
     if isinstance(node, ast.ClassDef):
         if attributes := ", ".join(f"`{each}`" for each in _attributes(node)):
             parts.append(f"Attributes: {attributes}.\n")
@@ -278,17 +278,16 @@ def _section(
         where = ", ".join(f"`{path}`" for path in paths)
         lines.append(f"In the file: {where}{_kind(fields)}.\n")
     lines.append(_prose(inspect.getdoc(model) or "", fields) + "\n")
-    if fields:
-        lines += ["| field | takes | default | meaning |", "|---|---|---|---|"]
-    for field, value in schema.get("properties", {}).items():
-        given = value.get("default")
-        default = (
-            "" if given in (None, "", [], {}) else f"`{json.dumps(given, ensure_ascii=False)}`"
-        )
-        default = "required" if field in required else default
+    rows = []
+    for field, value in fields.items():
+        default = "required" if field in required else ""
+        if not default and (given := value.get("default")) not in (None, "", [], {}):
+            default = f"`{json.dumps(given, ensure_ascii=False)}`"
         words = _outside_code(re.sub(r"\s+", " ", value.get("description", "")))
         cells = (f"`{field}`", _type(value, models), default, words)
-        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+        rows.append([cell.replace("|", "\\|") for cell in cells])
+    if rows:
+        lines.append(_table(("field", "takes", "default", "meaning"), rows))
     return "\n".join(lines) + "\n"
 
 
@@ -374,11 +373,8 @@ _SECTIONS = {
 
 def checks() -> str:
     """Returns a table of the checks, and a section for each with its examples."""
-    rows = [
-        f"| [{check.id}](#{check.id}) | {check.severity} | {check.summary} |"
-        for check in all_checks()
-    ]
-    parts = ["| check | severity | looks at |", "|---|---|---|", *rows, ""]
+    rows = [(f"[{one.id}](#{one.id})", one.severity, one.summary) for one in all_checks()]
+    parts = [_table(("check", "severity", "looks at"), rows), ""]
     for subject, title in _SECTIONS.items():
         parts.append(f"## {title}\n")
         for check in all_checks(subject):
@@ -392,37 +388,35 @@ def checks() -> str:
 
 
 def live_checks() -> str:
-    """Returns a table of the checks that ask Azure."""
-    rows = ["| check | severity | looks at | reads, under the subscription |", "|---|---|---|---|"]
-    rows += [f"| `{id_}` | {it.severity} | {it.text} | {it.reads} |" for id_, it in LIVE.items()]
-    return "\n".join(rows)
+    rows = [(f"`{id_}`", it.severity, it.text, it.reads) for id_, it in LIVE.items()]
+    return _table(("check", "severity", "looks at", "reads, under the subscription"), rows)
 
 
 def engines() -> str:
-    """Returns a table of engines' capabilities."""
-    rows = [["", *(f"`{name}`" for name in ENGINES)], ["---"] * (len(ENGINES) + 1)]
-    rows += [[title, *words] for title, words in table()]
-    return "\n".join(f"| {' | '.join(row)} |" for row in rows).replace("|  |", "| |")
+    header = ("", *(f"`{name}`" for name in ENGINES))
+    return _table(header, ((title, *words) for title, words in table()))
 
 
 def roles() -> str:
-    """Returns a table of each role's permissions on a server."""
-    names = " | ".join(role.title for role in Role)
-    rows = [f"| permission | {names} |", "|---|---|---|---|"]
-    for least, says in ACTIONS.values():
-        marks = ("yes" if role >= least else "" for role in Role)
-        rows.append(f"| {says} | {' | '.join(marks)} |")
-    return "\n".join(rows)
+    rows = [
+        (says, *("yes" if role >= least else "" for role in Role))
+        for least, says in ACTIONS.values()
+    ]
+    return _table(("permission", *(role.title for role in Role)), rows)
 
 
 def calls() -> str:
-    """Returns a table of the calls of a server."""
-    rows = ["| call | returns |", "|---|---|"]
+    rows = []
     for method, path, function, _ in CALLS:
         shown = re.sub(r"\{(\w+)(:path)?\}", lambda found: found[1].upper(), path)
         says = " ".join(function.__doc__.split()).removesuffix(".")
-        rows.append(f"| `{method} /api/v1{shown}` | {says} |")
-    return "\n".join(rows)
+        rows.append((f"`{method} /api/v1{shown}`", says))
+    return _table(("call", "returns"), rows)
+
+
+def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [f"| {' | '.join(row)} |" for row in (header, *rows)]
+    return "\n".join([lines[0], "|" + "---|" * len(header), *lines[1:]])
 
 
 PARTS: dict[str, Callable[[], str]] = {

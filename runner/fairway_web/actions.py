@@ -104,8 +104,7 @@ def cancel_run(run: Run, task: str | None = None) -> None:
 
 
 def retry_run(run: Run) -> dict[int, int]:
-    """Runs its unsuccessful tasks again; see `retry`. Raises UserError if the caller may not, or
-    may no longer use its targets."""
+    """Runs its unsuccessful tasks again. Raises UserError if the caller may not, or no longer."""
     with audit_and_note("retry", run):
         if not may_steer(run):
             raise refused("steer-all")

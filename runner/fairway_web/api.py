@@ -171,8 +171,7 @@ def api(site: Site | None, handlers: Mapping[Any, Handler]) -> FastAPI:
 
 @cache
 def _routes() -> list[BaseRoute]:
-    """Returns the routes of all calls, made once: that takes a fifth of a second, and they are the
-    same for each project."""
+    """Returns the routes of all calls, made once, as that takes a fifth of a second."""
     made = APIRouter(
         generate_unique_id_function=lambda route: re.sub(
             r"_(\w)", lambda found: found[1].upper(), route.name

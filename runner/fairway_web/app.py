@@ -61,7 +61,6 @@ class Guard:
         self._open: Counter[str] = Counter()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answers one request."""
         if scope["type"] != "http":  # no websockets: the app closes them
             await self._app(scope, receive, send)
             return

@@ -72,7 +72,6 @@ class ByToken:
 
     @property
     def routes(self) -> Sequence[BaseRoute]:
-        """The route of the login page."""
         return [Route("/login", self._login)]
 
     async def _login(self, request: Request) -> Response:
@@ -128,7 +127,6 @@ class ByToken:
         raise Refused(401, "no-token", f"the token of this server is missing: {hint}")
 
     def is_token(self, given: str) -> bool:
-        """Returns True for the token of this start."""
         return hmac.compare_digest(given.encode("utf-8", "replace"), self.token.encode())
 
 
@@ -165,9 +163,8 @@ class BehindProxy:
         return scope["method"] in SAFE and is_page and is_followed and is_document
 
     def is_ours(self, headers: Headers) -> bool:
-        """Returns True if one of our pages sent it, or a program. The token proves nothing here, as
-        the proxy adds it to requests of any page in the browser; but a browser says where a page is
-        from, and a program has no cookie of the sign-in."""
+        """Returns True if one of our pages sent it, or a program, which has no cookie. The token
+        proves nothing: the proxy adds it to requests of any page in the browser."""
         origin = headers.get("origin")
         if origin is None:
             return "sec-fetch-site" not in headers and "cookie" not in headers
@@ -287,8 +284,7 @@ class Verifier:
     audience: str
 
     def person(self, token: str) -> Person:
-        """Returns the owner of the token with their highest role. Raises Refused for an invalid
-        token, and for somebody without a role."""
+        """Returns the token's owner. Raises Refused for an invalid token, and without a role."""
         if len(token) > _LONGEST:
             raise _not_good("it is too long")
         try:

@@ -1,5 +1,4 @@
-"""Uploaded code: pieces named by their digests, kept for a day, and unpacked while their job is
-checked."""
+"""Uploaded code: pieces named by digests, kept for a day, unpacked while their job is checked."""
 
 from __future__ import annotations
 
@@ -68,8 +67,7 @@ class Uploads:
         return {"code": code, "missing": missing}
 
     def keep(self, digest: str, piece: bytes) -> dict[str, Any]:
-        """Stores one piece; returns its digest and size. Raises UserError if its digest differs, or
-        if its sender has too many."""
+        """Stores one piece. Raises UserError if its digest differs, or its sender has too many."""
         hint = "name it by the SHA-256 of its bytes"
         if not _DIGEST.fullmatch(digest):
             raise UserError.of("unknown-piece", f"no piece is called `{digest[:70]}`", hint)
@@ -150,8 +148,6 @@ def _listed(body: bytes) -> list[str]:
 
 
 class _Git(BaseModel):
-    """Git's facts, as they were sent."""
-
     commit: Annotated[str, Field(pattern="^[0-9a-f]{7,64}$")] | None
     dirty: bool
     untracked: list[str]

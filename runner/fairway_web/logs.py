@@ -49,8 +49,7 @@ class Parts(NamedTuple):
 
 @dataclass(frozen=True)
 class Logs:
-    """Logs that are merged into one, by the names that lines begin with; all lines, or one
-    rank's."""
+    """Logs merged into one, by the names that lines begin with; all lines, or one rank's."""
 
     files: Sequence[tuple[str, Path]]
     rank: int | None = None
@@ -133,9 +132,8 @@ def _plain(text: str) -> str:
 async def follow(
     run: Run, logs: Logs, starts: Sequence[int], watch: Callable[[str], None]
 ) -> AsyncIterator[str]:
-    """Yields the logs as server-sent events, each with the offsets after it as its id, until the
-    run has ended; the last event is `end` with the run's state. `watch` is called at each look, as
-    somebody reads the run's output."""
+    """Yields the logs as server-sent events, whose ids are the offsets after them; the last one is
+    `end`, with the run's state. `watch` is called at each look, as somebody reads the output."""
     silent, ends = 0.0, tuple(starts)
     while True:
         watch(run.id)

@@ -46,14 +46,15 @@ _MOST_LOGS = 2000  # tasks in the selection; others are reachable by their addre
 @cache
 def _templates() -> Environment:
     environment = html_templates("fairway_web", "templates")
+    environment.globals["may"] = is_allowed
     environment.filters["excerpt"] = lambda location: "\n".join(excerpt(location))
     return environment
 
 
 def page(name: str, status: int = 200, /, **facts: Any) -> HTMLResponse:
     """Renders a page, without buttons for actions that the caller may not perform."""
-    asks = {"person": request_context().person, "may": is_allowed}
-    return HTMLResponse(_templates().get_template(name).render(**facts, **asks), status)
+    text = _templates().get_template(name).render(**facts, person=request_context().person)
+    return HTMLResponse(text, status)
 
 
 def fragment(name: str, /, **facts: Any) -> HTMLResponse:
@@ -63,13 +64,11 @@ def fragment(name: str, /, **facts: Any) -> HTMLResponse:
 
 def _part(name: str, facts: Mapping[str, Any]) -> Markup:
     template = _templates().get_template(name)
-    asks = {"person": request_context().person, "may": is_allowed}
-    block = template.blocks["fragment"]
-    return Markup("".join(block(template.new_context({**facts, **asks}))))  # noqa: S704 - it escapes
+    context = template.new_context({**facts, "person": request_context().person})
+    return Markup("".join(template.blocks["fragment"](context)))  # noqa: S704 - it escapes
 
 
 def problem_page(error: UserError, status: int) -> HTMLResponse:
-    """Renders an error, with its hint."""
     title = "Not found" if status == 404 else "That cannot be done"
     return page("problem.html.j2", status, title=title, findings=error.findings)
 
@@ -100,7 +99,6 @@ async def list_page(request: Request) -> Response:
 
 
 async def run_page(request: Request) -> Response:
-    """Renders one run: its report, its log as it grows, its outputs."""
     site = site_of(request)
     run = site.runs.find(request.path_params["run"])
     site.refresher.watch(run.id)
@@ -121,7 +119,6 @@ async def run_sections(request: Request) -> Response:
 
 
 async def compare_page(request: Request) -> Response:
-    """Renders runs side by side: parameters, last metrics and curves."""
     found, left_out = runs.compared(site_of(request).runs, request.query_params.getlist("run"))
     records, curves = await reading(lambda: (compare(found), overlay(found)))
     return page(
@@ -197,12 +194,10 @@ def _run_facts(run: Run, task: str, rank: str) -> dict[str, Any]:
 
 
 async def targets_page(request: Request) -> Response:
-    """Renders the targets for jobs."""
     return page("targets.html.j2", title="Targets", targets=await reading(actions.list_targets))
 
 
 async def target_page(request: Request) -> Response:
-    """Renders one target, and its present nodes."""
     name = request.path_params["target"]
     target = await reading(find_target, name)
     facts = await acting(actions.page_facts, target, site_of(request).runs)
@@ -211,7 +206,6 @@ async def target_page(request: Request) -> Response:
 
 
 async def act_on_nodes(request: Request) -> Response:
-    """Drains or resumes the selected nodes."""
     form = await form_of(request)
     target = await reading(find_target, request.path_params["target"])
     nodes = list(dict.fromkeys(form.get("node", [])))
@@ -222,13 +216,11 @@ async def act_on_nodes(request: Request) -> Response:
 
 
 async def environments_page(request: Request) -> Response:
-    """Renders the environments of the project, and those that come with Fairway."""
     known = await reading(known_environments)
     return page("environments.html.j2", title="Environments", environments=known)
 
 
 async def environment_page(request: Request) -> Response:
-    """Renders one environment: its findings, its cost, its diagram."""
     name = request.path_params["name"]
     file = actions.environment_file(name)
     found = await checking(actions.checked, file)
@@ -243,7 +235,6 @@ async def environment_page(request: Request) -> Response:
 
 
 async def cost_page(request: Request) -> Response:
-    """Renders the cost of the runs, as a table."""
     site = site_of(request)
     query = {name: value for name, value in request.query_params.items() if value}
     by, since = query.get("by", "name"), query.get("since", "")

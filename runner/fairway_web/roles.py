@@ -1,7 +1,4 @@
-"""Callers and their roles, the rights of each role, and the audit of actions.
-
-Routes, pages and docs share the one table of actions here.
-"""
+"""Callers and their roles, the rights of each role, and the audit of actions."""
 
 from __future__ import annotations
 
@@ -75,11 +72,9 @@ class Person:
 
     @property
     def is_named(self) -> bool:
-        """True if the person's identity is known."""
         return bool(self.id)
 
     def may(self, action: str) -> bool:
-        """Returns True if the role suffices."""
         return action == OPEN or self.role >= ACTIONS[action][0]
 
 
@@ -104,12 +99,10 @@ def request_context() -> RequestContext:
 
 
 def in_context(context: RequestContext) -> AbstractContextManager[None]:
-    """Sets the context within the block."""
     return set_within(_context, context)
 
 
 def is_allowed(action: str) -> bool:
-    """Returns True if the caller may perform the action."""
     return request_context().person.may(action)
 
 

@@ -29,10 +29,6 @@ class Finding(Record):
     column: int | None = None
 
 
-class Findings(Record):
-    findings: list[Finding]
-
-
 class Run(Record):
     run_id: str
     name: str
@@ -62,11 +58,6 @@ class Folder(Record):
     logs: dict[str, Count]
 
 
-class Records(Record):
-    since: int
-    runs: dict[str, Folder]
-
-
 class Pieces(BaseModel):
     pieces: list[Annotated[str, Field(pattern="^[0-9a-f]{64}$")]]
 
@@ -75,6 +66,8 @@ def _record(title: str, /, **fields: Any) -> type[Record]:
     return create_model(title, __base__=Record, **fields)
 
 
+Findings = _record("Findings", findings=list[Finding])
+Records = _record("Records", since=int, runs=dict[str, Folder])
 RunState = _record(
     "RunState",
     run_id=str,

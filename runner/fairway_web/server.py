@@ -1,8 +1,4 @@
-"""Starts the server: an address on loopback or a socket, the token of this start, connections.
-
-Anybody on the machine can open any number of connections: each must send its request soon, and the
-longest silent one makes room for the next.
-"""
+"""Starts the server: an address on loopback or a socket, the token of this start, connections."""
 
 from __future__ import annotations
 
@@ -130,7 +126,6 @@ def socket_file(path: Path, *, for_group: bool = False) -> socket.socket:
 
 
 def config_of(app: ASGIApp) -> uvicorn.Config:
-    """Returns uvicorn's settings for the app."""
     return uvicorn.Config(
         app,
         http=Connection,
@@ -241,7 +236,7 @@ def most_connections() -> int:
 
 
 class Connection(H11Protocol):
-    """One connection, which is closed if it is silent too long, or others need its place."""
+    """One of the many that anybody here can open: closed if silent, or others need its place."""
 
     waiting: ClassVar[dict[Connection, None]] = {}
     """Connections without a request in progress, the one that waits longest first."""
@@ -255,7 +250,6 @@ class Connection(H11Protocol):
             next(iter(self.waiting)).end()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Stops the timer."""
         self._wait_no_more()
         super().connection_lost(exc)
 
@@ -266,7 +260,6 @@ class Connection(H11Protocol):
             self._wait_no_more()
 
     def on_response_complete(self) -> None:
-        """Waits for the next request."""
         self._wait()
         super().on_response_complete()
 

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_FAILED = 5  # exit code of a failed command
-
 _limiters: RunVar[dict[tuple[Room, str], CapacityLimiter]] = RunVar("limiters")
 _LOG = logging.getLogger("fairway")
 
@@ -39,7 +37,7 @@ def file_error(error: OSError) -> UserError:
     if (gone := removed(Path(error.filename))) is not None:
         return gone
     message = f"{error.filename}: {error.strerror}"
-    return UserError.of("file-error", message, f"ls -ld {error.filename}", exit_code=_FAILED)
+    return UserError.of("file-error", message, f"ls -ld {error.filename}", exit_code=5)
 
 
 class Room:
@@ -99,11 +97,9 @@ class Refresher:
         self._wanted.set()
 
     def start(self) -> None:
-        """Starts a thread that ends with the program."""
         threading.Thread(target=self._work, name="refresher", daemon=True).start()
 
     def end(self) -> None:
-        """Stops further looks."""
         self._ended.set()
         self._wanted.set()
 
@@ -143,8 +139,7 @@ _AT_ONCE = 8  # runs polled in parallel: an unavailable target delays no others
 
 
 class Follower:
-    """Starts the next steps of runs, even if nobody looks at them. Progress is stored in the runs'
-    own folders: if this process is killed, the next one continues, as commands do."""
+    """Starts the next steps of runs, even if nobody looks at them; commands may do so, too."""
 
     def __init__(self, store: RunStore) -> None:
         self._runs = Runs(store.base)  # its own, because a run's engine is not thread-safe
@@ -161,11 +156,9 @@ class Follower:
             return [each for found in self._found.values() for each in found]
 
     def start(self) -> None:
-        """Starts threads that end with the program."""
         threading.Thread(target=self._work, name="follower", daemon=True).start()
 
     def end(self) -> None:
-        """Stops further looks."""
         self._ended.set()
 
     def look(self, *, all_: bool = True) -> list[threading.Thread]:
@@ -227,6 +220,5 @@ class Site:
 
 
 def site_of(request: Request) -> Site:
-    """Returns the project of a request."""
     site: Site = request.app.state.site
     return site

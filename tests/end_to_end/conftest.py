@@ -1,6 +1,7 @@
 """Fixtures of the runner's end-to-end tests: the program `fairway`, in a folder of its own."""
 
 import contextlib
+import importlib.util
 import shutil
 import signal
 import socket
@@ -89,6 +90,15 @@ def hello(fairway: Fairway, signs: Signs) -> Callable[..., str]:
         return run
 
     return through
+
+
+@pytest.fixture(scope="session")
+def resnet50(repository: Path) -> Path:
+    """The folder of that example. Skips the test if a package is not installed."""
+    for module, package in (("torch", "torch==2.13.0"), ("PIL", "pillow")):
+        if importlib.util.find_spec(module) is None:
+            pytest.skip(f"not installed: {module}; .venv/bin/pip install {package}")
+    return repository / "examples" / "resnet50"
 
 
 @pytest.fixture

@@ -1,7 +1,4 @@
-"""A user's mistakes, and the messages of `fairway`: exactly one for each fault.
-
-Whatever is wrong, nothing is started and nothing is written.
-"""
+"""A user's mistakes: one message for each fault, and nothing is started or written."""
 
 import os
 import re

@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import subprocess
 import sys
 import urllib.error
 import urllib.request
@@ -12,7 +11,7 @@ from pathlib import Path
 import pytest
 from program import Fairway, Gate, Pipe
 from programs import executable, finished
-from waiting import until
+from waiting import lines_until, until
 
 # Gets its port and its token file as JupyterLab does, and answers requests that have the token.
 _JUPYTER = """\
@@ -86,7 +85,7 @@ def test_dev_jupyter_serves_with_a_token_that_only_the_user_can_read(
     executable(path / "jupyter-lab", _JUPYTER.format(python=sys.executable))
     job = fairway.job("true", env={"MINE": "of the job"})
     process = fairway.start("dev", "local", "--job", str(job), "--jupyter")
-    said = _until(process, "are copied there")
+    said = "\n".join(lines_until(process, "are copied there"))
     run = said.split()[0]
     [address] = re.findall(r"http://localhost:\d+/lab", said)
     [shown] = re.findall(r"its token: fairway (exec .*)", said)
@@ -118,23 +117,12 @@ def test_dev_jupyter_without_jupyter_lab_fails_with_a_hint(fairway: Fairway, pat
 
 
 def test_dev_session_started_elsewhere_is_not_synced(fairway: Fairway, path: Path) -> None:
-    job = fairway.job("true", template="dev", options={"idle": 0})
-    run = fairway.submit(job)
+    run = fairway.submit(fairway.job("true", template="dev", options={"idle": 0}))
     process = fairway.start("dev", "local")
-    _until(process, "end it:")
+    lines_until(process, "end it:")
     assert fairway.within("dev", "stop", run).returncode == 0
     _, said = process.communicate()
     assert "its code is not kept in sync from here: it was started elsewhere" in said
-
-
-def _until(process: subprocess.Popen[str], text: str) -> str:
-    """Returns the output of the process up to the line with that text."""
-    said = ""
-    for line in process.stdout:
-        said += line
-        if text in line:
-            return said
-    pytest.fail(f"{said}{process.stderr and process.stderr.read()}")
 
 
 def _content(file: Path) -> bytes:

@@ -182,22 +182,17 @@ def assert_refused(run: subprocess.CompletedProcess[str], path: Path, says: str)
     assert "Traceback" not in run.stderr
 
 
-def test_digits_corrupt_checkpoint_is_refused_and_not_overwritten(
+def test_digits_checkpoint_that_does_not_fit_is_refused_and_not_overwritten(
     digits: Path, tmp_path: Path, checkpoint: bytes
 ) -> None:
     path = tmp_path / "checkpoint.npz"
-    path.write_bytes(checkpoint[:-100])
-    assert_refused(train(digits, 3, CHECKPOINT_DIR=tmp_path), path, "cannot be read")
-    assert path.read_bytes() == checkpoint[:-100]
-
-
-def test_digits_checkpoint_with_other_settings_is_refused(
-    digits: Path, tmp_path: Path, checkpoint: bytes
-) -> None:
-    path = tmp_path / "checkpoint.npz"
-    path.write_bytes(checkpoint)
-    run = train(digits, 3, "--lr=0.2", CHECKPOINT_DIR=tmp_path)
-    assert_refused(run, path, "is of another training")
+    for kept, says in (
+        (checkpoint[:-100], "cannot be read"),
+        (checkpoint, "is of another training"),
+    ):
+        path.write_bytes(kept)
+        assert_refused(train(digits, 3, "--lr=0.2", CHECKPOINT_DIR=tmp_path), path, says)
+        assert path.read_bytes() == kept
 
 
 def test_digits_damaged_checkpoint_or_one_of_another_size_raises(

@@ -18,12 +18,11 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import pytest
+from running import command_of
 from waiting import without_delays
 
-from fairway_cli.main import Commands
 from fairway_simulator.kubernetes import missing
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -231,32 +230,16 @@ def test_docs_bash_commands_have_known_names_and_options(document: Path) -> None
         _check_options(words)
 
 
-def _command(words: list[str]) -> tuple[Any, list[str]]:
-    """Returns the (sub)command that the arguments name, and the remaining arguments."""
-    assert words[0] in Commands.names(), f"there is no command `fairway {words[0]}`"
-    command: Any = Commands.imported(words[0])
-    rest = words[1:]
-    while rest and (inner := getattr(command, "commands", {}).get(rest[0])):
-        command, rest = inner, rest[1:]
-    if rest and not rest[0].startswith("-") and hasattr(command, "DEFAULT"):
-        command = command.commands[command.DEFAULT]
-    if hasattr(command, "commands") and rest:
-        assert rest[0].startswith("-"), f"there is no command `fairway {' '.join(words)}`"
-    return command, rest
-
-
 def _parse(words: list[str]) -> None:
     """Parses the arguments as the program does, without running anything."""
-    command, rest = _command(words)
+    command, rest, _ = command_of(words)
     if "--" in rest:  # the rest belongs to another program
         rest = rest[: rest.index("--") + 2]
     command.make_context(" ".join(words), list(rest))
 
 
 def _check_options(words: list[str]) -> None:
-    command, rest = _command(words)
-    options = {option for parameter in command.params for option in parameter.opts}
-    options |= {"--help", "-h"}
+    _, rest, options = command_of(words)
     for word in rest:
         if word == "--":
             break

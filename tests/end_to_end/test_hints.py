@@ -5,11 +5,9 @@ import re
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-
-from fairway_cli.main import Commands
+from running import command_of
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -62,9 +60,8 @@ def test_hints_are_given_for_all_errors_and_name_known_commands() -> None:
     assert without == []
     assert len(found) > 100
     for words in found:
-        options = _options(words) | {"--help", "-h"}
-        given = [word.partition("=")[0] for word in words if word.startswith("-") and word != "--"]
-        assert set(given) <= options, words
+        given = {word.partition("=")[0] for word in words if word.startswith("-") and word != "--"}
+        assert given <= command_of(words)[2], words
 
 
 def _strings(nodes: list[ast.AST]) -> Iterator[str]:
@@ -89,18 +86,7 @@ def _commands(nodes: list[ast.AST]) -> Iterator[list[str]]:
             yield shlex.split(found.replace("'", "").rstrip(". ").partition(" -- ")[0])
 
 
-def _options(words: list[str]) -> set[str]:
-    """Returns the options of the command that the words name."""
-    command: Any = Commands.imported(words[0]) if words[0] in Commands.names() else None
-    for word in words[1:]:
-        known = getattr(command, "commands", {})
-        command = known.get(word) or known.get(getattr(command, "DEFAULT", ""), command)
-    assert command is not None, words
-    assert len(words) == 1 or not hasattr(command, "commands"), words
-    return {option for parameter in command.params for option in parameter.opts}
-
-
 @pytest.mark.parametrize("words", ["chek demo", "targets sink", "nodes drian x"])
 def test_hints_check_finds_an_unknown_command(words: str) -> None:
     with pytest.raises(AssertionError):
-        _options(words.split())
+        command_of(words.split())

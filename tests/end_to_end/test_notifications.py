@@ -1,5 +1,4 @@
-"""Notifications of runs on this machine, sent by their supervisor, also in the example of an
-unattended run."""
+"""Notifications of runs here, sent by their supervisor, also of an unattended run's example."""
 
 import shutil
 import subprocess

@@ -123,8 +123,7 @@ def test_rerun_of_a_python_job_requires_units_in_durations(fairway: Fairway) -> 
         "    except UserError as error:\n"
         "        print(error.findings[0].message)"
     )
-    words = [sys.executable, "-c", program]
-    done = finished(words, cwd=fairway.folder)
+    done = finished([sys.executable, "-c", program], cwd=fairway.folder)
     ends = ["2 Labels(tags=('b',), note='why')", *["`timeout`: `30` has no unit"] * 2]
     assert done.stdout.splitlines() == ends, done.stderr
 

@@ -1,6 +1,5 @@
 """The example `examples/resnet50`: its program and its jobs on this machine's CPUs."""
 
-import importlib.util
 import json
 import os
 import re
@@ -22,20 +21,6 @@ pytestmark = pytest.mark.nightly
 # Small enough for a CPU; one thread, since two processes and other tests share the cores.
 TOY = ("--depth=18", "--width=8", "--image-size=32", "--classes=10", "--batch-size=4")
 ONE_THREAD = {"OMP_NUM_THREADS": "1"}
-
-
-@pytest.fixture(autouse=True)
-def _needs() -> None:
-    """Skips the test if a package is not installed."""
-    for module, package in (("torch", "torch==2.13.0"), ("PIL", "pillow")):
-        if importlib.util.find_spec(module) is None:
-            pytest.skip(f"not installed: {module}; .venv/bin/pip install {package}")
-
-
-@pytest.fixture(scope="module")
-def folder(repository: Path) -> Path:
-    """The example's folder."""
-    return repository / "examples" / "resnet50"
 
 
 def train(folder: Path, *arguments: str, **fairway: Path) -> subprocess.Popen[str]:
@@ -107,10 +92,10 @@ def ended(process: subprocess.Popen[str]) -> Iterator[subprocess.Popen[str]]:
                 os.killpg(process.pid, signal.SIGKILL)
 
 
-def test_resnet50_resumed_training_gives_the_same_weights(folder: Path, tmp_path: Path) -> None:
+def test_resnet50_resumed_training_gives_the_same_weights(resnet50: Path, tmp_path: Path) -> None:
     whole, parts, saved = tmp_path / "whole", tmp_path / "parts", tmp_path / "saved"
     images = ("--data", str(make_images(tmp_path / "train")), "--workers=1")
-    endless = train(folder, *images, "--steps=1000000", "--report-every=2", CHECKPOINT_DIR=saved)
+    endless = train(resnet50, *images, "--steps=1000000", "--report-every=2", CHECKPOINT_DIR=saved)
     with ended(endless):
         while not endless.stdout.readline().startswith("step="):
             assert endless.poll() is None
@@ -121,8 +106,8 @@ def test_resnet50_resumed_training_gives_the_same_weights(folder: Path, tmp_path
     assert last, out
     steps = f"--steps={int(last[1]) + 3}"
     runs = [
-        train(folder, *images, steps, CHECKPOINT_DIR=saved, OUTPUT_MODEL=parts),
-        train(folder, *images, steps, OUTPUT_MODEL=whole),
+        train(resnet50, *images, steps, CHECKPOINT_DIR=saved, OUTPUT_MODEL=parts),
+        train(resnet50, *images, steps, OUTPUT_MODEL=whole),
     ]
     for run in runs:
         with ended(run):
@@ -135,11 +120,13 @@ def test_resnet50_resumed_training_gives_the_same_weights(folder: Path, tmp_path
         assert weights.equal(other[name]), name
 
 
-def test_resnet50_broken_image_is_reported_without_traceback(folder: Path, tmp_path: Path) -> None:
+def test_resnet50_broken_image_is_reported_without_traceback(
+    resnet50: Path, tmp_path: Path
+) -> None:
     (tmp_path / "cats").mkdir()
     for number in range(4):
         (tmp_path / "cats" / f"{number}.jpg").write_bytes(b"no JPEG")
-    with ended(train(folder, "--data", str(tmp_path), "--workers=1")) as process:
+    with ended(train(resnet50, "--data", str(tmp_path), "--workers=1")) as process:
         _, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 2
     assert re.fullmatch(rf"error: {tmp_path}/cats/\d.jpg cannot be read as an image: .*\n", err)
@@ -149,7 +136,7 @@ def test_resnet50_broken_image_is_reported_without_traceback(folder: Path, tmp_p
 
 
 def test_resnet50_jobs_of_torchrun_and_horovod_give_the_same_weights(
-    folder: Path, tmp_path: Path
+    resnet50: Path, tmp_path: Path
 ) -> None:
     stand_in, results = tmp_path / "stand-in" / "horovod", {}
     stand_in.mkdir(parents=True)
@@ -160,7 +147,7 @@ def test_resnet50_jobs_of_torchrun_and_horovod_give_the_same_weights(
     for job, backend in (("job.yaml", "gloo"), ("horovod.yaml", "horovod")):
         place = tmp_path / backend
         place.mkdir()
-        run = submit(folder / job, place, *arguments, PYTHONPATH=str(stand_in.parent))
+        run = submit(resnet50 / job, place, *arguments, PYTHONPATH=str(stand_in.parent))
         assert run.returncode == 0, run.stdout + run.stderr
         assert f"processes=2 device=CPU backend={backend} precision=fp32" in run.stdout
         assert re.findall(r"^step=(\d+)", run.stdout, re.MULTILINE) == ["2", "5", "10", "12"]
@@ -209,7 +196,7 @@ def check_metrics(place: Path, output: str) -> None:
     }
 
 
-def test_resnet50_imagenet_job_trains_on_a_folder_of_images(folder: Path, tmp_path: Path) -> None:
+def test_resnet50_imagenet_job_trains_on_a_folder_of_images(resnet50: Path, tmp_path: Path) -> None:
     make_images(tmp_path / "disk" / "imagenet" / "train")
     mounts = {"targets": [{"name": "local", "mounts": {"data": str(tmp_path / "disk")}}]}
     (tmp_path / "fairway.yaml").write_text(json.dumps(mounts))
@@ -217,7 +204,7 @@ def test_resnet50_imagenet_job_trains_on_a_folder_of_images(folder: Path, tmp_pa
     small += " params.depth=18 params.width=8 params.image_size=32 params.batch_size=4"
     small += " params.steps=6 params.warmup_steps=2 params.report_every=2 params.workers=1"
     arguments = [part for each in small.split() for part in ("-s", each)]
-    run = submit(folder / "imagenet.yaml", tmp_path, *arguments)
+    run = submit(resnet50 / "imagenet.yaml", tmp_path, *arguments)
     assert run.returncode == 0, run.stdout + run.stderr
     assert f"data={tmp_path}/disk/imagenet/train" in run.stdout
     assert re.search(r"^total images/s: [\d.]+ on 1 process, [\d.]+ each$", run.stdout, re.M)

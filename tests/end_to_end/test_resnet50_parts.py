@@ -1,7 +1,6 @@
 """The modules of the example `examples/resnet50`, each tested alone in this process."""
 
 import importlib
-import importlib.util
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,28 +15,14 @@ pytestmark = pytest.mark.nightly
 PARAMETERS = {50: 25_557_032, 18: 11_689_512}  # with 1,000 classes
 
 
-@pytest.fixture(autouse=True)
-def _needs() -> None:
-    """Skips the test if a package is not installed."""
-    for module, package in (("torch", "torch==2.13.0"), ("PIL", "pillow")):
-        if importlib.util.find_spec(module) is None:
-            pytest.skip(f"not installed: {module}; .venv/bin/pip install {package}")
-
-
-@pytest.fixture(scope="module")
-def folder(repository: Path) -> Path:
-    """The example's folder."""
-    return repository / "examples" / "resnet50"
-
-
 @pytest.fixture
-def load(folder: Path) -> Iterator[Load]:
+def load(resnet50: Path) -> Iterator[Load]:
     """Imports a module of the example; its modules are removed again after the test."""
-    names = {path.stem for path in folder.glob("*.py")}
+    names = {path.stem for path in resnet50.glob("*.py")}
     others = {name: sys.modules.pop(name) for name in names & sys.modules.keys()}
-    sys.path.insert(0, str(folder))
+    sys.path.insert(0, str(resnet50))
     yield importlib.import_module
-    sys.path.remove(str(folder))
+    sys.path.remove(str(resnet50))
     for name in names:
         sys.modules.pop(name, None)
     sys.modules.update(others)
@@ -87,8 +72,7 @@ def test_resnet50_learning_rate_scales_with_the_batch_warms_up_and_drops(load: L
     arguments = "--lr 0.1 --batch-size 64 --lr-warmup-steps 3 --lr-drops 6 8"
     options = load("options").read_options(arguments.split())
     rates = [options.learning_rate(step, 8) for step in range(9)]
-    expected = [0.05, 0.1, 0.15, 0.2, 0.2, 0.2, 0.02, 0.02, 0.002]
-    assert rates == pytest.approx(expected)
+    assert rates == pytest.approx([0.05, 0.1, 0.15, 0.2, 0.2, 0.2, 0.02, 0.02, 0.002])
 
 
 @pytest.mark.parametrize(

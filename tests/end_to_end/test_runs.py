@@ -1,8 +1,4 @@
-"""Runs on this machine, from `fairway submit` to their end, through the program.
-
-No test waits for time to pass: programs report their progress through named pipes, and wait at
-named pipes until the test lets them continue.
-"""
+"""Runs on this machine, from `fairway submit` to their end, through the program."""
 
 import json
 import os
@@ -131,8 +127,7 @@ class TestTheLifeOfARun:
         self, fairway: Fairway, tmp_path: Path, pipe: Pipe, gate: Gate, word: str
     ) -> None:
         """Run ids are unique only within a project."""
-        job = fairway.job(held(pipe, gate))
-        fairway.submit(job, "--run-id", "same-a")
+        fairway.submit(fairway.job(held(pipe, gate)), "--run-id", "same-a")
         pipe.lines(1)
         other = replace(fairway, folder=tmp_path / "other", started=[])
         (other.folder / ".fairway").mkdir(parents=True)

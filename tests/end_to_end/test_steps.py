@@ -84,7 +84,9 @@ def test_steps_start_when_their_predecessors_have_ended(fairway: Fairway) -> Non
         *("pipe-a", "pipe-a-data", "pipe-a-train", "pipe-a-score")
     ]
     fairway.ok("rerun", "pipe-a-score", "-s", "env.A=1", "--watch")
+    changed = write(fairway, {**named, "data": {**named["data"], "command": "true"}})
     for words, why in (
+        (("submit", changed, "--run-id", "pipe-a"), "the run `pipe-a` is of another job"),
         (("rerun", "pipe-a"), "pipe-a has several steps, and cannot be rerun as a whole"),
         (("exec", "pipe-a", "--", "x"), "pipe-a"),
         (
@@ -172,46 +174,6 @@ def test_steps_are_all_cancelled_with_their_run(fairway: Fairway, gate: Gate) ->
     assert set(states(fairway, "pipe-a").values()) == {"cancelled"}
     assert fairway.within("wait", "pipe-a").returncode == 130
     assert fairway.show("pipe-a-hold")["state"] == "cancelled"
-
-
-@pytest.mark.nightly
-def test_steps_that_have_ended_are_not_cleaned_or_repeated_before_their_run_ends(
-    fairway: Fairway, gate: Gate
-) -> None:
-    """The step's outcome is recorded with the run of all steps."""
-    named = {
-        "first": {"command": f"echo first >>{fairway.folder}/ran"},
-        "hold": {"command": f"read -r _ <{gate.path}", "after": "first"},
-    }
-    fairway.within("submit", write(fairway, named), "--run-id", "pipe-a")
-    assert fairway.within("wait", "pipe-a-first").returncode == 0
-    fairway.show("pipe-a")
-    fairway.refused(
-        "clean",
-        "pipe-a-first",
-        "--yes",
-        says="pipe-a, which has not ended, needs outputs of pipe-a-first",
-    )
-    waiting = fairway.start("wait", "pipe-a")
-    gate.open()
-    assert waiting.wait(300) == 0
-    assert (fairway.folder / "ran").read_text() == "first\n"
-
-
-@pytest.mark.nightly
-def test_steps_submitted_twice_with_one_run_id_run_once(fairway: Fairway) -> None:
-    named = {"one": {"command": f"echo one >>{fairway.folder}/ran"}}
-    for _ in range(2):
-        fairway.ok("submit", write(fairway, named), "--run-id", "pipe-a", "--watch")
-    assert (fairway.folder / "ran").read_text() == "one\n"
-    named["one"]["command"] = "echo other"
-    fairway.refused(
-        "submit",
-        write(fairway, named),
-        "--run-id",
-        "pipe-a",
-        says="the run `pipe-a` is of another job",
-    )
 
 
 @pytest.mark.timeout(3600)

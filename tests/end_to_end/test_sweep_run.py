@@ -1,8 +1,4 @@
-"""Commands on runs of many tasks, through the program.
-
-No test waits for time to pass: programs report their progress through named pipes, and wait at
-named pipes until the test lets them continue.
-"""
+"""Commands on runs of many tasks, through the program."""
 
 import json
 import os
@@ -128,8 +124,7 @@ class TestLogs:
             f"exec 9>{pipe.path}; printf 'begun {{{{ params.x }}}}, '; echo up >&9;"
             f" read -r _ <{gate.path}; echo ended; seq 5000; printf last"
         )
-        job = fairway.job(command, setup="echo set up", **sweep("a", "b"))
-        run = fairway.submit(job)
+        run = fairway.submit(fairway.job(command, setup="echo set up", **sweep("a", "b")))
         following = fairway.start("logs", run, "-f")
         assert following.stdout.readline() == "[setup] set up\n"
         pipe.lines(2 if len(os.sched_getaffinity(0)) > 1 else 1)
@@ -186,8 +181,7 @@ class TestAgain:
 
     @pytest.mark.nightly
     def test_retry_gives_a_task_its_retries_again(self, fairway: Fairway) -> None:
-        job = fairway.job("echo $FAIRWAY_ATTEMPT; exit 3", retries=1, **PLAIN)
-        run = ended(fairway, job)
+        run = ended(fairway, fairway.job("echo $FAIRWAY_ATTEMPT; exit 3", retries=1, **PLAIN))
         assert fairway.within("retry", run).returncode == 0
         assert fairway.within("wait", run).returncode == 3
         log = fairway.within("logs", run).stdout.splitlines()
@@ -221,8 +215,7 @@ class TestAgain:
     @pytest.mark.nightly
     def test_retry_repeats_a_setup_that_failed(self, fairway: Fairway) -> None:
         ready = fairway.folder / "ready"
-        job = fairway.job("echo up", setup=f"test -e {ready}", **PLAIN)
-        run = ended(fairway, job)
+        run = ended(fairway, fairway.job("echo up", setup=f"test -e {ready}", **PLAIN))
         shown = fairway.within("show", run).stdout
         assert "reason  the setup failed with exit code 1" in shown
         assert "setup   failed, exit code 1" in shown
@@ -271,8 +264,7 @@ class TestSecrets:
         fairway.refused("rerun", run_id, says="the environment variable MINE is not set")
 
     def test_secrets_are_not_in_the_environment_of_the_supervisor(self, fairway: Fairway) -> None:
-        """Neither under their own names nor under those of their sources: the task finds them twice
-        in its environment, and not in that of its parent, the supervisor."""
+        """The task finds them under their own names and those of their sources."""
         find = "tr '\\0' '\\n' </proc/{}/environ | grep -c =long.enough"
         command = f"echo own: $({find.format('$$')}); echo parent: $({find.format('$PPID')})"
         job = fairway.job(command, secrets={"TOKEN": "env:MINE"}, **PLAIN)

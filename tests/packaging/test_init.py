@@ -1,5 +1,4 @@
-"""The wheel alone: its commands, and a new project that is created, checked, synthesized and
-trained."""
+"""The wheel alone: a new project that is created, checked, synthesized and trained."""
 
 import json
 import os
@@ -42,8 +41,7 @@ def test_init_project_is_checked_and_synthesized_and_trains_a_model(
     assert "nothing found" in _run(fairway, project, "check", "lab", "--strict")
 
     # The command that cdktf.json gives to cdktf; it finds the environment by itself.
-    app = json.loads((project / "cdktf.json").read_text())["app"]
-    assert app == "fairway synth"
+    assert json.loads((project / "cdktf.json").read_text())["app"] == "fairway synth"
     written = _run(fairway, project, "synth")
     assert "lab-compute: 3 resources -> cdktf.out/stacks/lab-compute" in written
     compute = json.loads((project / "cdktf.out/stacks/lab-compute/cdk.tf.json").read_text())
@@ -110,16 +108,6 @@ stack = az.EnvironmentStack(app, "x", location="westeurope")
 ContainerAppEnvironment(stack, "apps", name="x-cae", **stack.place.common)
 app.synth()
 """
-
-
-def test_wheel_alone_renders_a_job(fairway: Path, tmp_path: Path) -> None:
-    (tmp_path / "job.yaml").write_text(
-        "name: hello\ncommand: echo {{ params.x }}\nparams: {x: 1}\n"
-    )
-    done = finished([fairway, "render", "job.yaml"], cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert "mpirun" in done.stdout
-    assert "echo 1" in done.stdout
 
 
 def test_wheel_imports_nothing_from_the_repository(

@@ -35,8 +35,7 @@ def copy(repository: Path, tmp_path: Path) -> Path:
 
 
 def _release(copy: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [str(copy / "bin/release"), *arguments]
-    return finished(command)
+    return finished([str(copy / "bin/release"), *arguments])
 
 
 def test_release_contains_wheel_agent_digests_and_notes(copy: Path) -> None:

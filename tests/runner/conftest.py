@@ -27,7 +27,7 @@ def make_run(store: RunStore) -> MakeRun:
     """Makes a run that has ended: `make_run("job-a", [{"params": …, "log": …}, …])`.
 
     The keys of a task are params, log, state, exit_code, attempt, nodes, processes_per_node,
-    outputs (when each is kept) and empty (the names of outputs without a file).
+    outputs (when each is kept), kept (their files) and empty (the names of those without one).
     """
     return partial(_make, store)
 
@@ -56,6 +56,8 @@ def _make(
     for index, task in enumerate(tasks):
         if "log" in task:
             files[f"tasks/{index}/log.txt"] = task["log"]
+        for name, content in task.get("kept", {}).items():
+            files[f"tasks/{index}/outputs/{name}"] = content
         files[f"tasks/{index}/state.json"] = json.dumps(_state(task))
     run, lock = store.create(RunRecord(id=run_id, **known), files)
     counts = Counter(task.get("state", "succeeded") for task in tasks)

@@ -270,8 +270,11 @@ def test_steps_input_run_is_kept_until_its_step_has_read_it(
     run, lock = store.create(prepared.record, prepared.all_files())
     os.close(lock)
     assert input_facts(run)["last.images"] == {"run": "data-a", "task": "0", "output": "images"}
-    with pytest.raises(UserError, match="pipe-a, which has not ended, needs outputs of data-a"):
-        removable(store, ["data-a"])
+    make_run("pipe-a-first")
+    for needed in ("data-a", "pipe-a-first"):
+        why = f"pipe-a, which has not ended, needs outputs of {needed}"
+        with pytest.raises(UserError, match=why):
+            removable(store, [needed])
 
 
 def test_steps_cancel_of_an_unstarted_step_lets_the_others_continue(

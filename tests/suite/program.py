@@ -112,11 +112,9 @@ class Fairway:
         """Runs a job that must succeed to its end, and returns what was printed."""
         return self.ok("submit", job, "--watch", *arguments)
 
-    def show(self, run: str) -> dict[str, Any]:
+    def show(self, run: str, **environment: str) -> dict[str, Any]:
         """Returns the facts of a run from `fairway show --json`."""
-        shown = self.within("show", run, "--json")
-        assert shown.returncode == 0, shown.stderr
-        return json.loads(shown.stdout)
+        return json.loads(self.ok("show", run, "--json", **environment))
 
     def show_waiting(self, run: str) -> dict[str, Any]:
         """Returns the facts of a queued run once a scheduler has given it a reason."""

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.main import get_command
@@ -20,6 +21,21 @@ RunFairway = Callable[..., tuple[int, str, str]]
 # are built once for all tests.
 _PROGRAM = get_command(cli.app)
 _IMPORTED = staticmethod(cache(cli.Commands.imported))
+
+
+def command_of(words: list[str]) -> tuple[Any, list[str], set[str]]:
+    """Returns the (sub)command that the arguments name, the remaining arguments, and its options.
+    Fails for an unknown one."""
+    assert words[0] in cli.Commands.names(), f"there is no command `fairway {words[0]}`"
+    command, rest = _IMPORTED(words[0]), words[1:]
+    while rest and (inner := getattr(command, "commands", {}).get(rest[0])):
+        command, rest = inner, rest[1:]
+    if rest and not rest[0].startswith("-") and hasattr(command, "DEFAULT"):
+        command = command.commands[command.DEFAULT]
+    if hasattr(command, "commands") and rest:
+        assert rest[0].startswith("-"), f"there is no command `fairway {' '.join(words)}`"
+    options = {option for parameter in command.params for option in parameter.opts}
+    return command, rest, options | {"--help", "-h"}
 
 
 def run_fairway(folder: Path, *arguments: str) -> tuple[int, str, str]:

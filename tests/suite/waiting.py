@@ -5,6 +5,7 @@
 
 import os
 import re
+import subprocess
 import time
 from collections.abc import Callable
 from typing import TypeVar
@@ -21,6 +22,16 @@ def until(condition: Callable[[], Found], why: Callable[[], object] = lambda: No
         assert time.monotonic() < deadline, why()
         time.sleep(0.02)
     return found
+
+
+def lines_until(process: subprocess.Popen[str], word: str) -> list[str]:
+    """Returns the lines that a process prints, up to the first one with that word."""
+    lines: list[str] = []
+    for line in process.stdout:
+        lines.append(line.rstrip("\n"))
+        if word in line:
+            return lines
+    raise AssertionError(f"it ended after {lines}: {process.stderr and process.stderr.read()}")
 
 
 def without_delays(printed: str) -> str:

@@ -135,8 +135,7 @@ def _say_once_open(port: int, line: str, ended: threading.Event) -> None:
 def _require_free(port: int) -> None:
     if error := _taken(port):
         message = f"port {port} on this machine cannot be used: {error.strerror}"
-        hint = "choose another: --local-port PORT"
-        raise UserError.of("port-in-use", message, hint)
+        raise UserError.of("port-in-use", message, "choose another: --local-port PORT")
 
 
 def _taken(port: int) -> OSError | None:
@@ -308,9 +307,8 @@ def _target(name: str) -> Target:
 
 
 def _there(store: RunStore, target: Target, given: dict[str, Any]) -> Run | None:
-    """Returns the active session there, the newest of several; None for none. Raises UserError if
-    `given` options would need another session, and with exit code 5 if sessions could not be
-    examined."""
+    """Returns the newest active session there; None for none. Raises UserError if `given` options
+    need another session, and with exit code 5 if sessions could not be examined."""
     from fairway_runner.dev_sessions import active_sessions
 
     sessions, findings = active_sessions(store, target.name)

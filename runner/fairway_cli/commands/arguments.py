@@ -74,8 +74,8 @@ def _close_server() -> None:
 
 
 def _completing(known: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
-    """Returns a completion for a function that returns known words: it has those that begin as
-    typed. A shell cannot show an error: if one occurs, the words before it remain."""
+    """Makes a completion of a function that returns known words; an error, which a shell cannot
+    show, ends them."""
 
     def complete(incomplete: str) -> list[str]:
         found: list[str] = []
@@ -309,15 +309,12 @@ def _choose_deadline(context: Context, text: str | None) -> str | None:
     return text
 
 
-_DeadlineOption = Annotated[
-    str | None,
-    Option(
-        "--deadline",
-        metavar="SPAN",
-        help="How long to keep retrying a failing service; by default 10m.",
-        callback=_choose_deadline,
-    ),
-]
+_DEADLINE = Option(
+    "--deadline",
+    metavar="SPAN",
+    help="How long to keep retrying a failing service; by default 10m.",
+    callback=_choose_deadline,
+)
 
 
 def deadline_option() -> Any:
@@ -326,7 +323,7 @@ def deadline_option() -> Any:
     alone = Typer(add_completion=False)
 
     @alone.command()
-    def ask(deadline: _DeadlineOption = None) -> None: ...
+    def ask(deadline: Annotated[str | None, _DEADLINE] = None) -> None: ...
 
     found = get_command(alone).params[0]
     found.expose_value = False

@@ -102,7 +102,7 @@ def init(
         keys = ()
     given: dict[str, Any] = {"engine": engine, "location": location, "size": size}
     given |= {"nodes": nodes, "budget": budget, "email": email}
-    if not yes and sys.stdin is not None and sys.stdin.isatty():
+    if not yes and sys.stdin.isatty():
         given = ask_for_the_rest(given)
     settings = Settings.checked(name, folder, keys, given)
     for path in write_project(folder, settings):

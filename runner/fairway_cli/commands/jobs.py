@@ -126,8 +126,7 @@ def _asked(
     names: Sequence[str],
     options: Mapping[str, Any],
 ) -> _Submission | RemoteSubmission:
-    """Returns the job with these assignments, for targets of these names, to be submitted by this
-    machine or a server. Raises UserError if there is no job."""
+    """Returns the job, to be submitted by this machine or a server. Raises UserError for none."""
     from fairway_runner.jobs.job_file import load_job
 
     remote = arguments.remote_store()

@@ -194,8 +194,7 @@ def deploy(
     from fairway_stacks.plan.deploy import Person, deploy
     from fairway_stacks.plan.stacks import files_can_be_written
 
-    asks = approved is None and sys.stdin is not None and sys.stdin.isatty()
-    ask = typer.confirm if asks else None
+    ask = typer.confirm if approved is None and sys.stdin.isatty() else None
     with end_in_order(), files_can_be_written():
         deploy(
             environment,
@@ -268,13 +267,13 @@ def destroy(
     from fairway_stacks.plan.destroy import destroy
     from fairway_stacks.plan.stacks import files_can_be_written
 
-    asks = approved is None and sys.stdin is not None and sys.stdin.isatty()
+    ask = typer.confirm if approved is None and sys.stdin.isatty() else None
     with end_in_order(), files_can_be_written():
         destroy(
             environment,
             stack or (),
             approved,
-            Person(print_review, typer.confirm if asks else None),
+            Person(print_review, ask),
             allow=allowed(allow),
             report=report,
         )

@@ -57,7 +57,7 @@ def logs(
     --follow it is asked again until the deadline.
     """
     from fairway_cli.ui.follow import Shape, copy_logs
-    from fairway_cli.ui.progress import EXIT_CODE, is_away
+    from fairway_cli.ui.progress import is_away
     from fairway_runner.runs import log_lines as lines
     from fairway_runner.runs.folder import log_owner
 
@@ -79,9 +79,9 @@ def logs(
     if follow and found.state == "lost":
         message = f"{found.id} is lost: {found.status.reason or 'its target no longer knows it'}"
         hint = f"run it again: fairway retry {found.id}"
-        raise UserError.of("lost-run", message, hint, exit_code=EXIT_CODE)
+        raise UserError.of("lost-run", message, hint, exit_code=5)
     if away and not follow:
-        raise Exit(EXIT_CODE)
+        raise Exit(5)
 
 
 _PAUSE = 2.0  # seconds between two refreshes

@@ -33,7 +33,7 @@ def show(
 
     If its target does not answer, what is known locally is shown, and the exit code is 5.
     """
-    from fairway_cli.ui.progress import EXIT_CODE, is_away
+    from fairway_cli.ui.progress import is_away
     from fairway_cli.ui.runs import print_overview
     from fairway_runner.runs.view import RunView
 
@@ -47,7 +47,7 @@ def show(
     else:
         print_overview(view, view.unsuccessful if failed else view.tasks, limit)
     if away:
-        raise Exit(EXIT_CODE)
+        raise Exit(5)
 
 
 def wait(

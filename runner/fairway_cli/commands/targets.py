@@ -31,11 +31,7 @@ targets = Typer(
 def targets_group(
     ctx: Context, offline: _OfflineOption = False, json_: arguments.JsonOption = False
 ) -> None:
-    """List the targets that jobs can run on, or read them from a deployment.
-
-    `local` is this machine. Others come from fairway.yaml, and from what `fairway targets
-    sync` has read of an environment.
-    """
+    """List the targets that jobs can run on, or read them from a deployment."""
     if ctx.invoked_subcommand is None:
         list_targets(offline, json_)
 

@@ -70,7 +70,6 @@ class Address:
 
     @property
     def url(self) -> str:
-        """The address as text."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"http{'s' if self.is_encrypted else ''}://{host}:{self.port}{self.path}"
 
@@ -105,8 +104,7 @@ def token_for(address: Address) -> str:
     if token:
         return _fitting(token, "serve.json")
     message = f"there is no token for {address.url}"
-    hint = f"set {TOKEN}, or {TOKEN_FILE} to a file that has it"
-    raise UserError.of("no-token", message, hint)
+    raise UserError.of("no-token", message, f"set {TOKEN}, or {TOKEN_FILE} to a file that has it")
 
 
 def _fitting(token: str, where: str) -> str:
@@ -122,8 +120,6 @@ _LONG = 1800.0  # seconds for requests that are answered when something ends
 _LARGEST = 256 << 20  # bytes of an answer in memory
 _CHUNK = 1 << 20
 _MOST_FINDINGS = 100
-_FAILED = 5  # the exit code if a service does not answer
-_CODES = {409: 3}
 
 
 @dataclass(frozen=True)
@@ -164,7 +160,6 @@ class Server:
     sent: Sent = Sent()
 
     def get(self, path: str, query: Query = ()) -> Any:
-        """Returns the data that a call answers."""
         return self.data(self.answer("GET", path, query))
 
     def post(self, path: str, body: object = None, query: Query = ()) -> Any:
@@ -174,7 +169,6 @@ class Server:
         return self.data(self.answer("POST", path, query, body))
 
     def answer(self, method: str, path: str, query: Query = (), body: bytes = b"") -> Answer:
-        """Returns the answer of a call, with its headers."""
         content = BytesIO()
         headers = self._call(method, path, query, body, content, _LARGEST)
         return Answer(content.getvalue(), headers)
@@ -203,7 +197,7 @@ class Server:
         """Returns the error for a server that does not answer as `fairway serve` does."""
         message = f"{self.address.url} does not answer as `fairway serve` does: {what}"
         hint = "is the URL right? a sign-in page in front of it accepts no token"
-        return UserError.of("strange-server", message, hint, exit_code=_FAILED)
+        return UserError.of("strange-server", message, hint, exit_code=5)
 
     def _call(
         self, method: str, path: str, query: Query, body: bytes, out: BinaryIO, most: int | None
@@ -253,7 +247,7 @@ class Server:
         why = getattr(error, "strerror", None) or str(error) or type(error).__name__
         message = f"{self.address.url} does not answer: {why}"
         hint = "does `fairway serve` run there, and does the port or the proxy lead to it?"
-        return TargetUnavailable.of(NO_ANSWER, message, hint, exit_code=_FAILED)
+        return TargetUnavailable.of(NO_ANSWER, message, hint, exit_code=5)
 
     def _refused(self, response: HTTPResponse, call: str) -> UserError:
         status, kind = response.status, response.headers.get_content_type()
@@ -268,9 +262,9 @@ class Server:
         if [each.id for each in findings] in (["no-such-page"], ["wrong-method"]):
             message = f"the server at {self.address.url} is older than this program: it has no"
             hint = "update Fairway there"
-            return UserError.of("old-server", f"{message} {call}", hint, exit_code=_FAILED)
+            return UserError.of("old-server", f"{message} {call}", hint, exit_code=5)
         if type(code) is not int or not 0 < code < 256:
-            code = _CODES.get(status, _FAILED if status >= 500 else 2)
+            code = 3 if status == 409 else 5 if status >= 500 else 2
         return UserError(findings, exit_code=code)
 
 

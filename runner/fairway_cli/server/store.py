@@ -1,8 +1,5 @@
-"""Runs of a server, with the interface of the run store, so that commands need not know which it
-is.
-
-A run's records on the server are copied into a folder here, and read there as usual.
-"""
+"""Runs of a server, for commands that know only the run store: a run's records on the server are
+copied into a folder here, and read there as usual."""
 
 from __future__ import annotations
 
@@ -25,7 +22,7 @@ from urllib.parse import parse_qsl
 import typer
 
 from fairway_agent.quick import dataclass
-from fairway_boot.files import NO_ANSWER
+from fairway_boot.files import NO_ANSWER, write_bytes
 from fairway_cli.ending import warn
 from fairway_cli.server.client import TOKEN, Address, Sent, Server, found_beside, found_in, quoted
 from fairway_core.findings import Finding, UserError, printable
@@ -90,9 +87,7 @@ class Mirror:
                 raise ValueError
             path = self.base / "runs" / run_id / name
             path.parent.mkdir(parents=True, exist_ok=True)
-            draft = path.with_name(f".{path.name}")
-            draft.write_text(text, "utf-8")
-            draft.replace(path)
+            write_bytes(path, text.encode())
 
     def pull_logs(self, run_id: str) -> None:
         """Copies the lines that the logs of a run got since the last call."""
@@ -123,7 +118,6 @@ class RemoteRun(Run):
 
     @property
     def status(self) -> RunState:
-        """State of the run on the server."""
         return self._recorded()
 
     @property
@@ -246,7 +240,6 @@ class RemoteStore(RunStore):
         return cls(base, mirror)
 
     def close(self) -> None:
-        """Removes the copies."""
         del RemoteRun.MIRRORS[self.base]
         shutil.rmtree(self.base, ignore_errors=True)
 
@@ -361,8 +354,7 @@ class RemoteSubmission:
             return str(facts["name"]), [str(facts["target"])], count, kind
 
     def submit(self, *, yes: bool) -> Run:
-        """Starts the job, prints warnings and returns its run. Many tasks need `yes`, or
-        confirmation."""
+        """Starts the job and prints warnings; many tasks need `yes`, or confirmation."""
         facts = {**self.facts(), "yes": yes}
         if self.run_id is None:
             # Choose the ID here, so that repeating the request starts nothing twice.
@@ -411,8 +403,7 @@ def _send(server: Server, job: JobFile) -> str:
         for piece in upload.pieces():
             name = digest_of(piece)
             if name not in names:
-                message = "the code changed while it was sent"
-                raise UserError.of("bad-code", message, "submit again")
+                raise UserError.of("bad-code", "the code changed while it was sent", "submit again")
             if name in missing:
                 server.post(f"/code/{name}", piece)
                 missing.discard(name)

@@ -9,7 +9,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from fairway_cli.ending import warn
-from fairway_cli.ui.columns import columns
+from fairway_cli.ui.columns import CYAN, GREEN, RED, YELLOW, columns
 from fairway_core.findings import Severity, UserError
 from fairway_runner.quantities import duration, iso, size
 from fairway_runner.runs.figures import mean
@@ -24,16 +24,13 @@ if TYPE_CHECKING:
     from fairway_runner.live.requirements import Offer
     from fairway_runner.runs.figures import Sample
 
-# SGR parameters of ECMA-48.
-_RED, _GREEN, _YELLOW, _CYAN = "31", "32", "33", "36"
-_NODE_COLOURS = {"idle": _GREEN, "running": _CYAN, "allocated": _CYAN, "mixed": _CYAN}
+_NODE_COLOURS = {"idle": GREEN, "running": CYAN, "allocated": CYAN, "mixed": CYAN}
 _BROKEN = ("unusable", "starttaskfailed", "down", "offline", "drain", "fail", "unknown", "lost")
 # Sizes with another status are retired, or unsupported.
-_SIZE_COLOURS = {"current": _GREEN, "retiring": _YELLOW, "no-new-capacity": _YELLOW}
+_SIZE_COLOURS = {"current": GREEN, "retiring": YELLOW, "no-new-capacity": YELLOW}
 
 
 def node_table(nodes: Sequence[Node]) -> str:
-    """Returns a line for each node."""
     more = list(dict.fromkeys(name for node in nodes for name in node.facts))
     header = ("NODE", "STATE", "ADDRESS", "RUN", *(name.upper() for name in more), "REASON")
     rows, colours = [], {}
@@ -41,7 +38,7 @@ def node_table(nodes: Sequence[Node]) -> str:
         extra = [node.facts.get(name, "") for name in more]
         rows.append((node.name, node.state, node.address, node.run, *extra, node.reason))
         known = node.state.lower()
-        colours[node.state] = _RED if known.startswith(_BROKEN) else _NODE_COLOURS.get(known, "")
+        colours[node.state] = RED if known.startswith(_BROKEN) else _NODE_COLOURS.get(known, "")
     return columns(header, rows, colours)
 
 
@@ -71,7 +68,6 @@ def offer_table(offers: Sequence[Offer]) -> str:
 
 
 def outbound_table(names: Sequence[Outbound]) -> str:
-    """Returns a line for each name."""
     rows = [(each.name, str(each.port), each.reason) for each in names]
     return columns(("OUTBOUND NAME", "PORT", "FOR"), rows)
 
@@ -111,13 +107,12 @@ def size_facts(size: VmSize) -> dict[str, Any]:
 
 
 def size_table(sizes: Iterable[VmSize]) -> str:
-    """Returns a line for each size, in the given order."""
     rows, colours = [], {}
     for each in sizes:
         gpu = f"{each.gpu.count} × {each.gpu.model} {each.gpu.memory_gb} GB" if each.gpu else ""
         when = f" {each.retirement_date}" if each.retirement_date else ""
         status = f"{_status(each)}{when}"
-        colours[status] = _SIZE_COLOURS.get(_status(each), _RED)
+        colours[status] = _SIZE_COLOURS.get(_status(each), RED)
         fabric = ""
         if each.infiniband is not None:
             fabric = f"{each.infiniband.adapters} × {each.infiniband.gbps} Gb/s"
@@ -140,7 +135,6 @@ def warn_of_unready(targets: Iterable[Target]) -> None:
 
 
 def target_table(facts: Sequence[dict[str, Any]]) -> str:
-    """Returns a line for each target."""
     from fairway_runner.engines.capabilities import runs_here
 
     rows = []

@@ -1,8 +1,5 @@
-"""Text on a terminal: columns, colours, and progress bars of transfers.
-
-Columns are written line by line, many times faster than a table of rich: people list thousands of
-runs.
-"""
+"""Text on a terminal: columns, many times faster than a table of rich, as people list thousands of
+runs; colours; and progress bars of transfers."""
 
 from __future__ import annotations
 
@@ -22,15 +19,15 @@ if TYPE_CHECKING:
     from fairway_runner.engines.engine import Progress
 
 # SGR parameters of ECMA-48.
+BOLD, DIM, RED, GREEN, YELLOW, MAGENTA, CYAN = "1", "2", "31", "32", "33", "35", "36"
 _COLOURS = {
-    "queued": "2",
-    "running": "36",
-    "succeeded": "32",
-    "failed": "31",
-    "cancelled": "33",
-    "lost": "35",
+    "queued": DIM,
+    "running": CYAN,
+    "succeeded": GREEN,
+    "failed": RED,
+    "cancelled": YELLOW,
+    "lost": MAGENTA,
 }
-_BOLD = "1"
 
 
 def has_colours(out: TextIO | None = None) -> bool:
@@ -50,7 +47,7 @@ def columns(
     coloured, lines = has_colours(), []
     for number, row in enumerate(table):
         cells = [
-            _coloured(row[n], _BOLD if number == 0 else colours.get(row[n], ""), coloured)
+            _coloured(row[n], BOLD if number == 0 else colours.get(row[n], ""), coloured)
             + " " * (width - _width(row[n]))
             for n, width in zip(kept, widths, strict=True)
         ]
@@ -121,7 +118,6 @@ def entry_facts(entry: Entry) -> dict[str, Any]:
 
 
 def print_entries(entries: Sequence[Entry]) -> None:
-    """Prints a line per entry."""
     from fairway_runner.quantities import size
 
     rows = [

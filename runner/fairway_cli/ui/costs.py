@@ -16,16 +16,14 @@ if TYPE_CHECKING:
     from fairway_core.environment.services import Budget
     from fairway_runner.runs.accounting import Group
 
-_UNKNOWN = "unknown"
 _STATES = ("minimum", "maximum", "rest")
 
 
 def print_costs(
     facts: dict[str, Any], *, asked: bool, elsewhere: tuple[str, int] | None = None
 ) -> None:
-    """Prints the cost of each part, the sums, Spot, the sources of the prices, and unknown prices.
-    `asked` means that the price service was asked. `elsewhere` is a region with known prices for
-    more parts, and for how many."""
+    """Prints the costs and where prices come from. `asked` means that the price service was asked;
+    `elsewhere` is a region with known prices for more parts, and for how many."""
     currency, least = facts["currency"], "" if facts["complete"] else "at least "
     missing = _missing(facts)
     rows: list[tuple[str, ...]] = []
@@ -107,7 +105,7 @@ def _tell_unknown(facts: dict[str, Any], *, asked: bool, elsewhere: tuple[str, i
 
 
 def _sum(amount: float | None, least: str) -> str:
-    return _UNKNOWN if amount is None else f"{least}{money(amount)}"
+    return f"{least if amount is not None else ''}{money(amount)}"
 
 
 _CSV = ("key", "runs", "node_hours", "cost", "unpriced", "sizes")
@@ -192,8 +190,6 @@ def cost_line(use: Mapping[str, Any]) -> str:
 
 
 def _money(facts: dict[str, Any]) -> str:
-    if facts["cost"] is None:
-        return money(None)
-    if not facts["sizes"] and not facts["cost"]:
+    if not facts["sizes"] and facts["cost"] == 0:
         return ""
-    return f"{'at least ' if facts['unpriced'] else ''}{money(facts['cost'])}"
+    return _sum(facts["cost"], "at least " if facts["unpriced"] else "")

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from fairway_runner.dev_sessions import SessionAccess
     from fairway_runner.runs.store import Run
 
-_DETACHED = 130
 _PAUSE = 1.0  # seconds between two scans of the code
 _LONG_PAUSE = 10.0  # seconds before all changes that could not be copied are sent again
 _SHORT_PAUSE = 0.2  # seconds between two polls of a session that is starting
@@ -49,7 +48,7 @@ def follow_session(run: Run, program: Sequence[str], *, sync: bool) -> int:
         target = run.record.target
         print(f"\n{run.id} keeps running; attach again: fairway dev {target}", file=sys.stderr)
         print(f"to end it: fairway dev stop {run.id}", file=sys.stderr)
-        return _DETACHED
+        return 130
     remove_host(run)
     if run.exit_code and not run.task_status(0).timed_out:
         selection = Selection(logs_of(run), tail=5)

@@ -1,7 +1,6 @@
 """Copies logs to a stream as they grow: a single one unchanged, several line by line with labels.
 
-On a terminal colours stay, and other control sequences do not. Sequences are those of ECMA-48, with
-BEL as an end of control strings, as in xterm.
+Control sequences are those of ECMA-48, with BEL as an end of control strings, as in xterm.
 """
 
 from __future__ import annotations
@@ -45,7 +44,6 @@ class Shape:
     terminated: bool = False
 
     def shown(self, line: Line, log: LogFile, selection: Selection) -> bytes:
-        """Formats a line of one of the logs."""
         if self.json:
             # ASCII cannot move a terminal's cursor.
             task = int(log.name) if log.name.isdecimal() else log.name
@@ -91,11 +89,8 @@ def tail_offset(path: Path, lines: int) -> int:
 
 @dataclass
 class Remarks:
-    """Messages about a run that is followed, each once: why it waits, and its task's restarts.
-
-    On a full disk the states of a local run do not change, and do not mention the disk; from
-    `next_probe` on this is checked here.
-    """
+    """Messages about a run that is followed, each once: why it waits, and its task's restarts; and
+    from `next_probe` on a full disk, on which the states of a local run cannot change."""
 
     run: Run
     reason: str = ""
@@ -152,9 +147,8 @@ _CONTROL = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
 
 class Screen:
-    """Writer of UTF-8 to a terminal, in pieces of any size: text, tabs, line ends, carriage
-    returns, and colours (SGR). Other control characters and sequences are dropped; invalid bytes
-    are replaced."""
+    """Writer of UTF-8 to a terminal, in pieces of any size. Control characters and sequences other
+    than white space and colours (SGR) are dropped; invalid bytes are replaced."""
 
     def __init__(self, out: BinaryIO) -> None:
         self._out = out
@@ -191,12 +185,8 @@ def copy_logs(
     follow: bool,
     remarks: bool = True,
 ) -> None:
-    """Writes the tasks' known output, and with `follow` further output until the run ends,
-    tolerating a target that is away for a while.
-
-    One log is copied byte by byte, to a terminal without control sequences; lines of several are
-    labelled with their task, `[3] `. With `remarks` standard error says why nothing comes.
-    """
+    """Writes the tasks' known output, and with `follow` further output until the run ends, though
+    its target is away for a while. With `remarks` standard error says why nothing comes."""
     remarked = Remarks(run)
     is_cut = False
     screen = None

@@ -104,7 +104,6 @@ def _reporter(run: Run, count: int, out: TextIO) -> Iterator[Callable[[str, str]
 
 Changes = Mapping[str, tuple[Any, Any]]
 
-_DETACHED = 130
 _NAMED = 5  # steps to list; beyond that, only a number
 
 
@@ -117,9 +116,8 @@ def print_started(
     by_server: bool = False,
     asked: float = 0.0,
 ) -> None:
-    """Prints the run's id and next commands; only the id if `quiet`. `changes` are those from an
-    earlier run; `by_server` says that a server advances it. `asked` is when the command began, in
-    seconds since 1970: an older run was submitted before."""
+    """Prints the run's id and next commands; `changes` are those from an earlier run, `by_server`
+    says that a server advances it. A run older than `asked`, in seconds since 1970, was there."""
     from fairway_runner.runs.view import started_facts
 
     known = started_facts(run) | ({} if changes is None else {"changes": changes})
@@ -188,7 +186,6 @@ def _named(run_id: str) -> Iterator[None]:
 
 
 def print_ended(run: Run, *, json_: bool = False) -> None:
-    """Prints the end of a watched run."""
     from fairway_runner.runs.outputs import empty_outputs
 
     status = run.status
@@ -243,7 +240,7 @@ def watch_to_the_end(
         except KeyboardInterrupt:
             how = f"to end it: fairway cancel {run.id}"
             print(f"\n{run.id} is still running; {how}", file=sys.stderr)
-            return _DETACHED
+            return 130
         print_ended(run, json_=json_)
     return run.exit_code
 
@@ -279,9 +276,6 @@ def redraw(look: Callable[[], tuple[str, bool]], pause: float) -> None:
             time.sleep(pause)
 
 
-EXIT_CODE = 5
-
-
 def is_away(run: Run, ask: Callable[[], object]) -> bool:
     """Refreshes the run with `ask`; returns True, after a message, if its target did not answer."""
     from fairway_core.findings import UserError
@@ -290,7 +284,7 @@ def is_away(run: Run, ask: Callable[[], object]) -> bool:
     try:
         ask()
     except UserError as error:
-        if error.exit_code != EXIT_CODE:
+        if error.exit_code != 5:
             raise
         warn(*error.findings)
         print(f"{run.id} is shown as last known at {clock(run.last_known)}", file=sys.stderr)

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairway_cli.ui.columns import styled
+from fairway_cli.ui.columns import BOLD, CYAN, DIM, GREEN, RED, YELLOW, styled
 from fairway_core.findings import Severity, UserError, counted, format_finding, printable
 from fairway_core.review import lines
 from fairway_core.review.changes import Action
@@ -23,17 +23,15 @@ if TYPE_CHECKING:
     from fairway_core.review.lines import Line
     from fairway_core.review.review import Review, StackReview
 
-# SGR parameters of ECMA-48.
 _COLOURS = {
-    Action.DESTROY: "31",
-    Action.REPLACE: "31",
-    Action.CHANGE: "33",
-    Action.CREATE: "32",
-    Action.FORGET: "33",
-    Action.MOVE: "36",
-    Action.IMPORT: "36",
+    Action.DESTROY: RED,
+    Action.REPLACE: RED,
+    Action.CHANGE: YELLOW,
+    Action.CREATE: GREEN,
+    Action.FORGET: YELLOW,
+    Action.MOVE: CYAN,
+    Action.IMPORT: CYAN,
 }
-_BOLD = "1"
 
 
 def form_of(*, markdown: bool, json_: bool) -> str:
@@ -44,7 +42,6 @@ def form_of(*, markdown: bool, json_: bool) -> str:
 
 
 def show_review(found: Review, form: str) -> None:
-    """Prints the review as text, as Markdown or as JSON."""
     match form:
         case "json":
             from fairway_core.review.facts import review_facts
@@ -69,7 +66,7 @@ def print_review(review: Review) -> None:
     for stack in review.stacks:
         _print_stack(stack)
     if review.cost is not None:
-        print(styled("cost", _BOLD))
+        print(styled("cost", BOLD))
         for number, line in enumerate(lines.cost_lines(review.cost)):
             print(f"  {'  ' if number else ''}{_written(line)}")
         print()
@@ -81,7 +78,7 @@ def print_review(review: Review) -> None:
 
 
 def _print_stack(stack: StackReview) -> None:
-    print(styled(printable(stack.stack), _BOLD))
+    print(styled(printable(stack.stack), BOLD))
     if stack.state == "waiting":
         print(f"  {_written(lines.waiting_line(stack))}")
     for action, word in DONE.items():
@@ -89,9 +86,9 @@ def _print_stack(stack: StackReview) -> None:
         _print_changes(chosen, word, _COLOURS[action])
     for output in stack.outputs:
         print(f"  output {_written(lines.output_line(output))}")
-    _print_changes(stack.pending, "what the base branch would already do", "2")
-    _print_changes(stack.dropped, "what only the base branch would do", "2")
-    _print_changes(stack.drift, "changed outside of Terraform (drift)", "36")
+    _print_changes(stack.pending, "what the base branch would already do", DIM)
+    _print_changes(stack.dropped, "what only the base branch would do", DIM)
+    _print_changes(stack.drift, "changed outside of Terraform (drift)", CYAN)
     if stack.reread:
         print(f"  {_written(lines.reread_line(stack))}")
     if not (stack.planned or stack.drift or stack.outputs or stack.waits_for):
@@ -114,7 +111,6 @@ def _written(line: Line) -> str:
 
 
 def print_findings(findings: Sequence[Finding], subject: str) -> None:
-    """Prints each finding, and how many there are."""
     for finding in findings:
         print(format_finding(finding), end="\n\n")
     errors = sum(finding.severity is Severity.ERROR for finding in findings)

@@ -26,7 +26,6 @@ _MOST_POINTS = 1000
 
 
 def run_table(runs: Sequence[dict[str, Any]]) -> str:
-    """Returns a line for each run, with the requested columns."""
     more = [name for name in (runs[0].get("columns", {}) if runs else {}) if name not in _SHOWN]
     # Metrics and parameters keep their names; facts are upper case.
     titles = [name.partition(":")[2] or name.upper() for name in more]
@@ -48,7 +47,6 @@ def run_table(runs: Sequence[dict[str, Any]]) -> str:
 
 
 def task_table(tasks: list[dict[str, Any]], params: Sequence[str], metrics: Sequence[str]) -> str:
-    """Returns a line for each task, with a column for each of these parameters and metrics."""
     known = ("node", "gpus", "cores", "reason")
     more = [name for name in known if any(task[name] for task in tasks)]
     titles = [name.upper() for name in more]
@@ -206,7 +204,6 @@ def comparison_table(records: Sequence[Record]) -> str:
 
 
 def write_csv(records: Sequence[Record]) -> None:
-    """Writes all records to standard output, a line per task."""
     names, values = _differing(records), _values(records)
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow([*_FACTS, *names, *(_comparison_title(*each) for each in values)])

@@ -177,8 +177,7 @@ class TestCredentials:
         assert len(asked) > 1
 
     def test_batch_run_leaves_the_account_key_in_no_log_or_file(self, batch: Batch) -> None:
-        job = batch.fairway.job("env; ps -ef", template="plain")
-        code, printed = batch.watch(job)
+        code, printed = batch.watch(batch.fairway.job("env; ps -ef", template="plain"))
         assert code == 0
         key = batch.service.key
         assert key not in printed

@@ -1,7 +1,5 @@
-"""Storage and Batch in a private network, reached through its Bastion and a host in the network.
-
-The host has its own network namespace, the only one with the services' names and ports. Needs root.
-"""
+"""Storage and Batch in a private network, reached through its Bastion and a host in the network,
+whose network namespace alone has the services' names and ports. Needs root."""
 
 import os
 import shutil

@@ -1,8 +1,5 @@
-"""Commands of a user who has the roles of an environment and no others.
-
-Storage and Batch are behind a proxy that allows only what the role assignments of the synthesized
-stacks give this user. Nodes reach storage through it, too.
-"""
+"""Commands of a user who has the roles of an environment: Storage, for nodes too, and Batch are
+behind a proxy that allows only what the synthesized stacks' role assignments give this user."""
 
 import json
 from collections.abc import Callable, Iterator

@@ -1,5 +1,4 @@
-"""Runs on a Batch pool, from `fairway submit` to their end: real nodes, real MPI, real ssh; with
-limits, containers, release commands and notifications."""
+"""Runs on a Batch pool: what they keep, failures, containers, release commands, notifications."""
 
 import json
 import shutil

@@ -1,8 +1,4 @@
-"""Tests of runs that are the same on every engine.
-
-The targets are this machine, hosts behind a real sshd, a real Slurm, and stand-ins for Batch and
-Kubernetes that run real processes. Each is started once for the tests of one worker.
-"""
+"""Runs that are the same on every engine, each of which is started once for a worker's tests."""
 
 import json
 from pathlib import Path

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from program import Fairway, Gate, Pipe, Place
 from programs import executable, finished
-from waiting import PATIENCE
+from waiting import PATIENCE, lines_until
 
 from fairway_runner.engines.capabilities import capabilities
 
@@ -26,20 +26,10 @@ def home(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFacto
     return folder
 
 
-def until(process: Process, word: str) -> list[str]:
-    """Returns the lines that the process prints, up to the first one with that word."""
-    lines: list[str] = []
-    for line in process.stdout:
-        lines.append(line.rstrip("\n"))
-        if word in line:
-            return lines
-    raise AssertionError(f"it ended after {lines}: {process.stderr.read()}")
-
-
 def begun(fairway: Fairway, place: Place, *words: str) -> tuple[Process, str, list[str]]:
     """Starts a session and returns its attached command, its id and the lines printed so far."""
     process = fairway.start("dev", place.name, *words)
-    lines = until(process, "are copied there")
+    lines = lines_until(process, "are copied there")
     return process, lines[0].split()[0], lines
 
 
@@ -74,9 +64,9 @@ class TestSession:
         (code / "pkg" / "old.py").unlink()
         tool = code / "tool.sh"
         executable(tool, "echo tool")
-        until(process, "code: ")
+        lines_until(process, "code: ")
         while not holds(fairway, run, "test -x tool.sh && test ! -e pkg/old.py"):
-            until(process, "code: ")
+            lines_until(process, "code: ")
         shown = 'cat "./new/$MINE" "./$MINE"; ./tool.sh; cat made'
         assert within(fairway, run, shown) == "new\nsecond\ntool\na\n"
         assert not (fairway.folder / "owned").exists()
@@ -86,8 +76,7 @@ class TestSession:
         if capabilities(place.engine).shell:
             assert f"             code --remote ssh-remote+{run} /" in "\n".join(lines)
             shown = 'printf "%s|" "$FAIRWAY_RUN" "$MINE"; cat made'
-            words = ["ssh", "-F", str(config), run, shown]
-            done = finished(words, cwd="/")
+            done = finished(["ssh", "-F", str(config), run, shown], cwd="/")
             assert done.stdout == f"{run}|{HOSTILE}|a\n", done.stderr
         else:
             assert not config.exists()
@@ -98,7 +87,7 @@ class TestSession:
         says = f"{run} already runs on {place.name}: --hours would need another session"
         fairway.refused("dev", place.name, "--hours", "2", says=says)
         again = fairway.start("dev", place.name)
-        assert until(again, "code: 1 removed")[0] == f"{run} is a session on {place.name}"
+        assert lines_until(again, "code: 1 removed")[0] == f"{run} is a session on {place.name}"
         assert within(fairway, run, "test ! -e tool.sh && cat made") == "a\n"
         again.send_signal(signal.SIGINT)
         _, said = again.communicate(timeout=PATIENCE)
@@ -121,15 +110,15 @@ class TestSession:
         setup = f"cd / && echo in setup >{pipe.path} && read -r _ <{gate.path}"
         job = fairway.job("true", setup=setup)
         process = fairway.start("dev", place.name, "--job", str(job))
-        [first] = until(process, "is a session on")
+        [first] = lines_until(process, "is a session on")
         run = first.split()[0]
         assert pipe.lines(1) == ["in setup"]
         # Some engines do not report a task as running during its setup.
         fairway("exec", run, "--", "true")
         (fairway.folder / "new.py").write_text("new\n")
         gate.open()
-        [shown] = [line for line in until(process, "are copied there") if "its code:" in line]
-        until(process, "code: 1 copied")
+        [shown] = [line for line in lines_until(process, "are copied there") if "its code:" in line]
+        lines_until(process, "code: 1 copied")
         assert shown.split()[-1] == within(fairway, run, "pwd").strip()
         assert within(fairway, run, "cat new.py") == "new\n"
         assert fairway.within("dev", "stop", run).returncode == 0

@@ -1,8 +1,4 @@
-"""Output of commands for one run, in one golden file for all engines.
-
-The run is a sweep of two points, of which one fails and both keep an output. `FAIRWAY_GOLDEN=write`
-writes the file anew.
-"""
+"""Output of commands for a sweep, of which one point fails, in one golden file for all engines."""
 
 import json
 import os

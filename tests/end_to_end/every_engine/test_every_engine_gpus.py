@@ -1,8 +1,5 @@
-"""Several tasks on one node: each has its own GPU.
-
-A fake `nvidia-smi` gives the node eight GPUs. Tasks report their resources through a pipe and wait
-at a gate, so that the test knows which of them run at the same time.
-"""
+"""Several tasks on one node: each has its own of the eight GPUs of a fake `nvidia-smi`. They report
+their resources through a pipe and wait at a gate, so that the test knows which run at once."""
 
 import json
 from pathlib import Path
@@ -65,8 +62,7 @@ def test_gpus_of_a_node_go_to_one_task_each_and_then_to_the_next(
 ) -> None:
     """Eight of twelve tasks run at a time and share no resource. The ninth starts as soon as one of
     them has ended, on its GPU, and so on."""
-    job = sweep(fairway, signs, gate, 12, gpus=1)
-    run = fairway.submit(job, "--target", node.name)
+    run = fairway.submit(sweep(fairway, signs, gate, 12, gpus=1), "--target", node.name)
     first = said(signs, 8)
     assert [word for word, _ in first] == ["up"] * 8
     assert sorted(has["FAIRWAY_GPUS"] for _, has in first) == list("01234567")

@@ -49,8 +49,7 @@ def cluster(
     """The stand-in, declared in the test's folder; its pods find the pipe in their mount."""
     target = __main__.target().record()
     queued = {**target, "name": "queued", "kubernetes": {**target["kubernetes"], "queue": "sim"}}
-    targets = {"targets": [target, queued]}
-    (fairway.folder / "fairway.yaml").write_text(json.dumps(targets))
+    (fairway.folder / "fairway.yaml").write_text(json.dumps({"targets": [target, queued]}))
     __main__.publish(running, fairway.folder)
     there = running.folder / "volumes" / "default" / __main__.CLAIM / "pipe"
     os.link(pipe.path, there)

@@ -45,10 +45,7 @@ def secrets_service() -> Iterator[None]:
 
 def _wait_until_it_runs(fairway: Fairway, run: str, **environment: str) -> None:
     def left() -> str:
-        state: str = json.loads(fairway.within("show", run, "--json", **environment).stdout)[
-            "state"
-        ]
-        return state.replace("queued", "")
+        return str(fairway.show(run, **environment)["state"]).replace("queued", "")
 
     if until(left) != "running":
         pytest.fail(fairway.within("logs", run, **environment).stdout)
@@ -72,8 +69,7 @@ def test_slurm_users_see_their_own_runs_only_and_no_files_of_others(
         _wait_until_it_runs(fairway, runs[name], **environments[name])
 
     # Slurm knows the jobs' owners, and each user can cancel only their own jobs.
-    queue = team.ssh("bob", "squeue -h -o %u").stdout.split()
-    assert sorted(queue) == ["ada", "bob"]
+    assert sorted(team.ssh("bob", "squeue -h -o %u").stdout.split()) == ["ada", "bob"]
     jobs = team.ssh("bob", "squeue -h -u ada -o '%u %i'").stdout.split()
     assert jobs[0] == "ada"
     assert len(jobs) == 2

@@ -52,8 +52,7 @@ class TestAgain:
         assert signs.lines(1) == ["attempt=0 count=0"]
         slurm.run("scontrol", "requeue", job_of(slurm, run))
         assert signs.lines(2)[1] == "attempt=1 count=1"
-        facts = outcome(fairway, run)
-        [task] = facts["task_list"]
+        [task] = outcome(fairway, run)["task_list"]
         assert (task["attempts"], task["ends"]) == (2, {"preemption": 1})
         # Slurm may signal `sleep` before its shell, which then prints "Terminated".
         lines = fairway.within("logs", run).stdout.splitlines()
@@ -72,8 +71,7 @@ class TestAgain:
         slurm.kill_node(first)  # Slurm notices this without help
         second = signs.lines(4)[2]
         assert second != first
-        facts = outcome(fairway, run)
-        [task] = facts["task_list"]
+        [task] = outcome(fairway, run)["task_list"]
         assert (task["attempts"], task["node"]) == (2, second)
         assert task["ends"] == {"node": 1}
         said = "fairway: attempt 2: its node failed, and Slurm began it again; the checkpoint is"
@@ -126,10 +124,8 @@ class TestNodes:
         self, fairway: Fairway, slurm: SlurmCluster
     ) -> None:
         slurm.drain("sim-1", "a bad GPU")
-        job = fairway.job("true", template="every-node", nodes=3)
-        run = fairway.submit(job, *TARGET)
-        facts = fairway.show_waiting(run)
-        assert facts["state"] == "queued"
+        run = fairway.submit(fairway.job("true", template="every-node", nodes=3), *TARGET)
+        assert fairway.show_waiting(run)["state"] == "queued"
         listed = json.loads(fairway.within("nodes", "list", "slurm-sim", "--json").stdout)
         nodes = {node["name"]: node for node in listed}
         assert nodes["sim-1"]["state"] == "drained"

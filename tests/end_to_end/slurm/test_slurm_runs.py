@@ -1,5 +1,4 @@
-"""Runs on a real Slurm: failures, time limits, queueing, cancelling, priorities; MPI launchers,
-staged inputs, containers; and nodes that do not exist yet."""
+"""Runs on a real Slurm: ends, queueing, launchers, inputs, containers; and nodes yet to come."""
 
 import json
 import re
@@ -43,8 +42,7 @@ class TestEnds:
             "trap 'trap : TERM; sleep 6; echo saved; exit 3' TERM; touch $ready;"
             "while :; do sleep 0.05; done"
         )
-        job = fairway.job(command, template="every-node", nodes=2)
-        run = failed(fairway, job, 7)
+        run = failed(fairway, fairway.job(command, template="every-node", nodes=2), 7)
         assert "saved" in fairway.within("logs", run, "--grep", "^saved").stdout
 
     @pytest.mark.nightly
@@ -55,8 +53,7 @@ class TestEnds:
             'if [ "$FAIRWAY_NODE_RANK" = 0 ]; then exit 7; fi;'
             f"trap 'echo told >>{signs}' TERM; while :; do sleep 0.05; done"
         )
-        job = fairway.job(command, template="every-node", nodes=2)
-        failed(fairway, job, 7)
+        failed(fairway, fairway.job(command, template="every-node", nodes=2), 7)
         assert signs.lines(1)[0] == "told"
 
     def test_slurm_run_over_the_time_limit_of_its_job_ends_with_exit_code_124(
@@ -94,8 +91,7 @@ class TestEnds:
     def test_slurm_run_with_higher_priority_starts_first(
         self, fairway: Fairway, gate: Gate
     ) -> None:
-        holding = fairway.job(f"read <{gate.path}", template="plain", nodes=3)
-        fairway.submit(holding, *TARGET)
+        fairway.submit(fairway.job(f"read <{gate.path}", template="plain", nodes=3), *TARGET)
         shape = {"template": "plain", "nodes": 3}
         normal = fairway.submit(fairway.job("sleep 0.1", **shape), *TARGET)
         high = fairway.submit(fairway.job("sleep 0.1", priority="high", **shape), *TARGET)

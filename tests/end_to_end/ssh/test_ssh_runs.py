@@ -93,51 +93,6 @@ def test_ssh_run_continues_without_a_host_that_died(
     assert "tries   ended by a lost node\n" in fairway.within("show", run).stdout
 
 
-@pytest.mark.nightly
-def test_ssh_run_avoids_an_unreachable_node_without_using_an_attempt(
-    fairway: Any, cluster: SshCluster
-) -> None:
-    """The node announced itself a moment ago but accepts no connection, so others are used."""
-    cluster.kill("n2")
-    looked = fairway.within("doctor", "pair")
-    assert looked.returncode == 5
-    assert "the node n2 takes no connection from the main host" in looked.stdout
-    job = fairway.job("hostname", template=EACH, nodes=2)
-    printed = fairway.watch(job, "-t", "pair")
-    assert {"n1", "n3"} <= set(printed.splitlines())
-    (run,) = [each.name for each in remote(cluster, "").iterdir() if each.name[0] != "."]
-    assert fairway.show(run)["task_list"][0]["attempts"] == 1
-
-
-@pytest.mark.nightly
-def test_ssh_run_waits_in_order_for_nodes_of_earlier_runs(
-    fairway: Any, cluster: SshCluster, signs: Any, gate: Any
-) -> None:
-    """A node has one run at a time: runs start in order of submission and show why they wait."""
-    wide = fairway.job(
-        f"echo wide >{signs}; read -r _ <{gate.path}", "wide.yaml", template=EACH, nodes=3
-    )
-    narrow = fairway.job(f"echo narrow >{signs}", "narrow.yaml", template="plain")
-    first = fairway.submit(wide, "-t", "pair")
-    signs.lines(3)
-    second = fairway.submit(wide, "-t", "pair")
-    third = fairway.submit(narrow, "-t", "pair")
-    shown = [fairway.show_waiting(run) for run in (first, second, third)]
-    assert [each["state"] for each in shown] == ["running", "queued", "queued"]
-    assert shown[1]["reason"] == f"waits for 3 nodes: 0 free of 3 that are up; {first} uses 3"
-    assert shown[2]["reason"] == f"waits behind {second}"
-    nodes = json.loads(fairway.within("nodes", "list", "pair", "--json").stdout)
-    assert [(node["name"], node["state"], node["run"]) for node in nodes] == [
-        (name, "busy", first) for name in ("n1", "n2", "n3")
-    ]
-    gate.open(3)
-    assert fairway.within("wait", first).returncode == 0
-    assert signs.lines(6) == ["wide"] * 6
-    gate.open(3)
-    assert fairway.within("wait", second, third).returncode == 0
-    assert signs.all() == ["wide"] * 6 + ["narrow"]
-
-
 def test_ssh_run_of_a_killed_supervisor_is_lost_and_the_next_run_starts(
     fairway: Any, cluster: SshCluster, signs: Any
 ) -> None:

@@ -185,8 +185,7 @@ def test_ssh_data_stage_copies_blobs_to_a_mount_once_and_refuses_bad_paths(
         host.environment = {**host.environment, "FAIRWAY_METADATA_URL": services.url}
         host.start()
         storage = {"account_url": services.url, "containers": [CONTAINER]}
-        mounts = {"data": str(data)}
-        target = cluster.target(storage=storage, mounts=mounts)
+        target = cluster.target(storage=storage, mounts={"data": str(data)})
         (fairway.folder / "fairway.yaml").write_text(json.dumps({"targets": [target]}))
         stage = ("data", "stage", "pair", f"{CONTAINER}:words/", "data:/words", "--watch")
         for _ in range(2):

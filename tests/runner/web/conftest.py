@@ -56,8 +56,9 @@ def client(anyone: TestClient) -> TestClient:
 
 @pytest.fixture
 def browser(anyone: TestClient) -> TestClient:
-    """A client with the cookie, like a browser after the login."""
+    """A client with the cookie, like a browser after the login, whose own pages ask."""
     assert anyone.get(f"/login?token={TOKEN}").status_code == 303
+    anyone.headers["Origin"] = f"http://{HOST}"
     return anyone
 
 
@@ -130,8 +131,7 @@ def audit(store: RunStore) -> Path:
 def shared(store: RunStore, keys: EntraKeys, audit: Path) -> Iterator[TestClient]:
     """A client of the server behind a proxy that has not signed in."""
     (store.base / "runs").mkdir(parents=True, exist_ok=True)
-    sign_in = BehindProxy(SHARED, Verifier(keys, AUDIENCE), audit)
-    app = application(store, sign_in)
+    app = application(store, BehindProxy(SHARED, Verifier(keys, AUDIENCE), audit))
     with TestClient(app, SHARED, follow_redirects=False) as client:
         yield client
 

@@ -86,9 +86,8 @@ _GOOD = (
 def test_openapi_document_describes_the_successful_answers(
     client: TestClient, make_run: MakeRun
 ) -> None:
-    kept = make_run("job-a", [{"log": "loss=1\n"}], metrics={"loss": "loss=(.*)"})
-    (kept.task_folder(0) / "outputs").mkdir(parents=True)
-    (kept.task_folder(0) / "outputs" / "model.txt").write_text("m")
+    task = {"log": "loss=1\n", "kept": {"model.txt": "m"}}
+    make_run("job-a", [task], metrics={"loss": "loss=(.*)"})
     make_run("job-b", [{"state": "failed"}, {}], "failed")
     for path, address in _GOOD:
         answer = client.get(f"/api/v1{address}")

@@ -12,7 +12,6 @@ from fairway_runner.runs.store import Run, RunStore
 from fairway_web import pages
 from fairway_web import runs as web_runs
 
-ORIGIN = {"Origin": "http://127.0.0.1:8765"}
 EVIL = "<script>alert('x')</script>\"'&"
 
 
@@ -60,11 +59,9 @@ def test_run_pages_escape_the_text_of_runs_and_cancel_an_unsent_one(
 def test_run_page_has_the_report_log_script_outputs_and_tasks(
     client: TestClient, make_run: MakeRun
 ) -> None:
-    run = make_run("job-a", [{"params": {"lr": 0.1}, "log": "loss 3\n"}, {"log": "other\n"}])
-    kept = run.task_folder(1) / "outputs" / "model"
-    kept.mkdir(parents=True)
-    (kept / "a b.bin").write_bytes(b"1234")
-    (kept.parent / "newest").symlink_to("model")
+    other = {"log": "other\n", "kept": {"model/a b.bin": "1234"}}
+    run = make_run("job-a", [{"params": {"lr": 0.1}, "log": "loss 3\n"}, other])
+    (run.task_folder(1) / "outputs" / "newest").symlink_to("model")
     said = ('<section aria-labelledby="tasks">', ">loss 3\n</pre>", "/outputs/1/model/a%20b.bin")
     answers(page := client.get("/runs/job-a"), 200, '<th scope="row">1/newest → model</th>', *said)
     assert ">other\n</pre>" in client.get("/runs/job-a?task=1").text
@@ -123,7 +120,7 @@ def test_list_page_buttons_ask_for_confirmation_and_act_on_all_runs(
     run = make_run("job-a", [{"state": "failed"}], "failed")
     form = {"action": "retry", "run": "job-a"}
     before = (run.folder / "state.json").read_bytes()
-    answer = browser.post("/runs", data=form, headers=ORIGIN)
+    answer = browser.post("/runs", data=form)
     answers(answer, 200, "Run the tasks that did not succeed again?")
     assert (run.folder / "state.json").read_bytes() == before
     cancelled: list[str] = []
@@ -137,7 +134,7 @@ def test_list_page_buttons_ask_for_confirmation_and_act_on_all_runs(
     for name in ("job-az", "job-b"):
         make_run(name, [{"state": "running"}], "running", engine="none-such")
     form = {"action": "cancel", "confirmed": "yes", "run": ["job-az", "job-b"]}
-    answers(browser.post("/runs", data=form, headers=ORIGIN), 502, "its host does not answer")
+    answers(browser.post("/runs", data=form), 502, "its host does not answer")
     assert cancelled == ["job-b"]
 
 
@@ -146,18 +143,15 @@ def test_list_page_button_without_a_run_is_refused(
     browser: TestClient, make_run: MakeRun, form: dict[str, str]
 ) -> None:
     make_run("job-a")
-    answers(browser.post("/runs", data=form, headers=ORIGIN), 422, "no run was selected")
+    answers(browser.post("/runs", data=form), 422, "no run was selected")
 
 
 def test_run_and_compare_pages_say_that_a_list_is_truncated(
     client: TestClient, make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = make_run("job-a", [{"log": "x"}] * 4)
+    kept = {f"{number}.bin": "x" for number in range(3)}
+    make_run("job-a", [{"log": "x", "kept": kept}, *[{"log": "x"}] * 3])
     make_run("job-b")
-    kept = run.task_folder(0) / "outputs"
-    kept.mkdir()
-    for number in range(3):
-        (kept / f"{number}.bin").write_text("x")
     whole = client.get("/runs/job-a").text
     both = client.get("/compare?run=job-a&run=job-b&run=job-b").text
     assert "the first" not in whole + both
@@ -186,8 +180,7 @@ def spent(store: RunStore, make_run: MakeRun) -> None:
 @pytest.mark.usefixtures("spent")
 def test_cost_page_has_costs_of_the_command_and_a_sum(client: TestClient, here: RunFairway) -> None:
     for by in ("name", "tag", "target", "month"):
-        words = ["cost", "--runs", "--offline", "--json", "--by", by]
-        code, printed, _ = here(*words)
+        code, printed, _ = here("cost", "--runs", "--offline", "--json", "--by", by)
         assert code == 0
         answer = client.get(f"/api/v1/cost?by={by}").json()
         assert answer.pop("findings") == []

@@ -57,12 +57,7 @@ def test_rest_api_pages_of_outputs_list_everything_once(
     client: TestClient, make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(web_runs, "MOST_OUTPUTS", 3)
-    run = make_run("out-a", [{}, {}])
-    for task, count in ((0, 2), (1, 5)):
-        kept = run.task_folder(task) / "outputs/model"
-        kept.mkdir(parents=True, exist_ok=True)
-        for number in range(count):
-            (kept / f"{number}.bin").write_text("x")
+    make_run("out-a", [{"kept": {f"model/{n}.bin": "x" for n in range(c)}} for c in (2, 5)])
     pages = _pages(client, "/api/v1/runs/out-a/outputs", "path")
     every = [f"0/model/{n}.bin" for n in range(2)] + [f"1/model/{n}.bin" for n in range(5)]
     assert pages == [every[:3], every[3:6], every[6:]]
@@ -206,10 +201,8 @@ def test_address_with_another_slash_is_unknown_and_no_redirect(
 def test_rest_api_serves_outputs_of_a_run_and_no_other_file(
     client: TestClient, make_run: MakeRun
 ) -> None:
-    run = make_run("job-a")
+    run = make_run("job-a", [{"kept": {"model/page.html": "<script>steal()</script>"}}])
     kept = run.task_folder(0) / "outputs" / "model"
-    kept.mkdir(parents=True)
-    (kept / "page.html").write_text("<script>steal()</script>")
     (kept / "leak").symlink_to("/etc/passwd")
     (kept / "newest").symlink_to("page.html")
     (kept / "two\nlines").write_text("x")
@@ -268,15 +261,12 @@ def test_rest_api_records_have_only_changed_files_and_no_scripts(
 
 
 def test_rest_api_finds_the_last_task_by_its_name(client: TestClient, make_run: MakeRun) -> None:
-    run = make_run("job-a", [{"log": "one\n"}, {"log": "two\n"}])
+    run = make_run("job-a", [{"log": "one\n"}, {"log": "two\n", "kept": {"all.txt": "all"}}])
     specs = (run.folder / "tasks.jsonl").read_text().splitlines(keepends=True)
     (run.folder / "tasks.jsonl").write_text(specs[0])
     (run.folder / "finally.jsonl").write_text(specs[1].replace('"index": 1', '"index": "finally"'))
     (run.folder / "tasks" / "1").rename(run.folder / "tasks" / "finally")
-    kept = run.folder / "tasks" / "finally" / "outputs"
-    kept.mkdir()
-    (kept / "all.txt").write_text("all")
-    (kept / "all.txt").chmod(0o640)
+    (run.folder / "tasks/finally/outputs/all.txt").chmod(0o640)
     assert client.get("/api/v1/runs/job-a/log?task=finally").text == "two\n"
     assert client.get("/api/v1/runs/job-a/script?task=finally").text.startswith("true")
     listed = client.get("/api/v1/runs/job-a/outputs").json()

@@ -33,12 +33,6 @@ pytestmark = pytest.mark.integration
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Path:
-    (tmp_path / "fairway.yaml").write_text("{}\n")
-    return tmp_path
-
-
-@pytest.fixture
 def in_place(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[TestClient], object]], None]:
     """Makes `fairway serve` pass its application to a function, and end, instead of serving it."""
     monkeypatch.setattr("signal.signal", lambda *_: None)

@@ -26,22 +26,20 @@ _LOG = "step 1\nloss=0.5\n\x1b[1mbold\x1b[0m \xff\n"
 
 @pytest.fixture
 def runs(make_run: MakeRun) -> list[Run]:
-    tasks = [
-        {"params": {"lr": 1}, "log": "loss=0.5\n"},
-        {"params": {"lr": 2}, "log": "loss=0.25\nlast", "state": "failed", "exit_code": 7},
+    tasks: list[dict[str, Any]] = [
+        {"params": {"lr": 1}, "log": "loss=0.5\n", "kept": {"best": "of 0"}},
+        {"params": {"lr": 2}, "log": "loss=0.25\nlast", "kept": {"best": "of 1"}},
     ]
-    first = make_run("job-a", [{"log": _LOG}], metrics={"loss": "loss=(.*)"})
+    tasks[1] |= {"state": "failed", "exit_code": 7}
+    model = {"model/a b.bin": [b"\xff" * 3000]}
+    first = make_run("job-a", [{"log": _LOG, "kept": model}], metrics={"loss": "loss=(.*)"})
     kept = first.task_folder(0) / "outputs"
-    (kept / "model").mkdir(parents=True)
-    (kept / "model" / "a b.bin").write_bytes(b"\xff" * 3000)
     (kept / "model" / "a b.bin").chmod(0o600)
     (kept / "last").mkdir()
     (kept / "last" / "newest").symlink_to("../model")
     (kept / "gone").symlink_to("nowhere")
     sweep = make_run("sweep-b", tasks, "failed", created=2e9, metrics={"loss": "loss=(.*)"})
     for task in (0, 1):
-        (sweep.task_folder(task) / "outputs").mkdir()
-        (sweep.task_folder(task) / "outputs" / "best").write_text(f"of {task}")
         (sweep.task_folder(task) / "outputs" / "best").chmod(0o500)
     return [
         first,

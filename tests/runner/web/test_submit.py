@@ -18,7 +18,6 @@ from fairway_web import threads
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("project")]
 
-ORIGIN = {"Origin": "http://127.0.0.1:8765"}
 JOB = "name: hello\ntemplate: plain\ncommand: echo {{ params.word }}\nparams: {word: one}\n"
 _MANY = (
     "name: many\ncommand: echo {{ params.n }}\nparams: {n: 1}\nsweep: {points: {repeat: 1200}}\n"
@@ -189,41 +188,41 @@ def test_submit_page_form_starts_from_the_chosen_template_file_or_run(
 
 def test_submit_page_checks_and_submits_a_job_once(browser: TestClient, store: RunStore) -> None:
     form = {"job": JOB.replace("command", "comand"), "once": "abcdef", "action": "submit"}
-    answer = browser.post("/submit", data=form, headers=ORIGIN)
+    answer = browser.post("/submit", data=form)
     answers(answer, 422, "job.yaml, line 3", "did you mean `command`?")
     assert "comand: echo" in answer.text  # the typed text is kept
     form["job"] = JOB.replace("\n", "\r\n")
-    checked = browser.post("/submit", data={**form, "action": "check"}, headers=ORIGIN)
+    checked = browser.post("/submit", data={**form, "action": "check"})
     assert "hello would start 1 task on local." in checked.text
-    typed = browser.post("/submit/check", data=form, headers=ORIGIN)
+    typed = browser.post("/submit/check", data=form)
     assert "<html" not in typed.text
     assert "echo one" in typed.text
     assert not list(store.unsorted())
     for _ in range(2):
-        answer = browser.post("/submit", data=form, headers=ORIGIN)
+        answer = browser.post("/submit", data=form)
         assert (answer.status_code, answer.headers["location"]) == (303, "/runs/hello-abcdef")
     (run,) = store.unsorted()
     assert (run.folder / "job.yaml").read_text() == JOB
     changed = {**form, "set": "params.word=two\n\n"}
-    answer = browser.post("/submit", data=changed, headers=ORIGIN)
+    answer = browser.post("/submit", data=changed)
     assert "hello-abcdef was submitted from this page, with another job" in answer.text
     once = re.findall(r'name="once" value="([a-z0-9]{6})"', answer.text)
     assert once != ["abcdef"]
-    answer = browser.post("/submit", data={**changed, "once": once[0]}, headers=ORIGIN)
+    answer = browser.post("/submit", data={**changed, "once": once[0]})
     assert answer.headers["location"] == f"/runs/hello-{once[0]}"
 
 
 def test_submit_page_edits_a_runs_multi_line_settings(browser: TestClient, store: RunStore) -> None:
     said = ["command=echo one\n\n echo two", "params.word=two"]
     asked = {"job": JOB, "set": said, "run_id": "hello-first"}
-    assert browser.post("/api/v1/runs", json=asked, headers=ORIGIN).status_code == 201
+    assert browser.post("/api/v1/runs", json=asked).status_code == 201
     store.find("hello-first").wait()
     page = browser.get("/submit?from=run:hello-first&once=abcdef").text
     [text] = re.findall(r'<textarea name="set"[^>]*>\n(.*?)</textarea>', page, re.DOTALL)
     assert text == "command=echo one\n \n  echo two\nparams.word=two"
     form = {"job": JOB, "run": "hello-first", "action": "submit", "once": "abcdef"}
     form["set"] = text.replace("\n", "\r\n")  # as browsers send it
-    assert browser.post("/submit", data=form, headers=ORIGIN).status_code == 303
+    assert browser.post("/submit", data=form).status_code == 303
     provenance = store.find("hello-abcdef").folder / "provenance.json"
     assert json.loads(provenance.read_text())["set"] == said
 
@@ -231,9 +230,9 @@ def test_submit_page_edits_a_runs_multi_line_settings(browser: TestClient, store
 def test_submit_page_escapes_text_and_confirms_sweeps(browser: TestClient, store: RunStore) -> None:
     evil = "</textarea><script>alert('x')</script>"
     form = {"job": evil, "set": evil, "target": '"><script>alert(1)', "action": "check"}
-    page = browser.post("/submit", data=form, headers=ORIGIN).text
+    page = browser.post("/submit", data=form).text
     assert "<script>alert" not in page
-    answer = browser.post("/submit", data={"job": _MANY, "action": "submit"}, headers=ORIGIN)
+    answer = browser.post("/submit", data={"job": _MANY, "action": "submit"})
     answers(answer, 422, "this starts 1,200 tasks", "Start all of these tasks")
     assert not list(store.unsorted())
 

@@ -24,12 +24,6 @@ Opened = Callable[..., AbstractContextManager[Page]]
 PATIENCE = 300_000  # milliseconds: only a hang takes this long
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Path:
-    (tmp_path / "fairway.yaml").write_text("{}\n")
-    return tmp_path
-
-
 @contextmanager
 def served(project: Path, *words: str, program: Sequence[str] = PROGRAM) -> Iterator[str]:
     """Serves the project until the end, when the server is killed, and yields the URL to log in."""
