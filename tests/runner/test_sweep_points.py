@@ -30,7 +30,7 @@ def read(points: str) -> Sweep:
 def listed(text: str, folder: Path = HERE) -> list[dict[str, Any]]:
     """Returns the points, and asserts that they are as many as the section predicts."""
     section = read(text)
-    found = list(points(section, folder))
+    found = list(points(section, folder, {}, ()))
     counts = [each.count for _, each in section.generators()]
     assert None in counts or sum(map(int, counts)) == len(found)
     return found
@@ -109,7 +109,7 @@ def test_sweep_points_are_lazy_and_limited_and_ranges_are_exact(tmp_path: Path) 
     axis = Range(start=-3.0, stop=7.0, step=0.001)
     assert axis.values == [round(-3 + index / 1000, 3) for index in range(10_000)]
     section = read("[{grid: {a: [1, 2]}}, {files: nothing.csv}]")
-    found = points(section, HERE)
+    found = points(section, HERE, {}, ())
     assert [next(found), next(found)] == [{"a": 1}, {"a": 2}]
     with pytest.raises(FieldError, match="matches no file") as caught:
         next(found)
@@ -117,8 +117,8 @@ def test_sweep_points_are_lazy_and_limited_and_ranges_are_exact(tmp_path: Path) 
     section = read(
         "[{grid: {a: {start: 0, stop: 3, step: 1}}}, {random: {count: 2, b: {gauss: [0, 1]}}}]"
     )
-    assert list(points(section, HERE)) == list(points(section, HERE))
-    assert sum(1 for _ in points(read("{repeat: 100000}"), HERE)) == 100_000
+    assert list(points(section, HERE, {}, ())) == list(points(section, HERE, {}, ()))
+    assert sum(1 for _ in points(read("{repeat: 100000}"), HERE, {}, ())) == 100_000
     axis = "{start: 0, stop: 100000, step: 1}"
     assert len(listed(f"{{grid: {{a: {axis}}}}}")) == 100_000
     (tmp_path / "x.csv").touch()
@@ -130,7 +130,7 @@ def test_sweep_points_are_lazy_and_limited_and_ranges_are_exact(tmp_path: Path) 
         "[{repeat: 99990}, {python: 'endless:f'}]",
     ):
         with pytest.raises(FieldError, match="more than 100,000 points") as caught:
-            for _ in points(read(text), tmp_path):
+            for _ in points(read(text), tmp_path, {}, ()):
                 pass
         assert caught.value.path[:2] == ("points", 1)
 

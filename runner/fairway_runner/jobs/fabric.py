@@ -18,13 +18,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class FabricProfile:
-    """Settings of a launcher's script for nodes of one VM size.
-
-    `environment` goes to every rank, and `interfaces` if neither node nor job has set it: the
-    network interfaces for each library's sockets. `gpu_numa` gives the NUMA node of each local
-    rank's GPU and is empty unless ranks and GPUs match one to one. `mpirun` holds the arguments for
-    each kind of MPI.
-    """
+    """Settings of a script for nodes of one VM size. `environment` goes to every rank, `interfaces`
+    (for sockets) where neither node nor job has set it; `gpu_numa` has a NUMA node for each rank,
+    if each has one GPU; `mpirun` the arguments of each kind of MPI."""
 
     size: VmSize
     environment: Mapping[str, str]

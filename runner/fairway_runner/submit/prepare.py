@@ -125,14 +125,16 @@ def prepare(
     conditions: Mapping[str, str | list[int]] | None = None,
 ) -> PreparedRun:
     """Checks a job and renders its tasks. Raises UserError if anything is wrong with it.
+    `code_folder` replaces the job's own; with `asks` the target is asked. Outputs of runs that are
+    `coming` are not looked for. On its target the run waits for the active ones `before` it, to end
+    by `conditions` or else successfully. Without `copies` nothing is downloaded, and the result
+    must not be started."""
+    unlisted: list[Finding] = []
+    if sweeps_files(job_file.document.data):
+        from fairway_runner.submit.run_inputs import resolve_files, unlisted_warnings
 
-    The caller may choose the `run_id`. `code_folder` replaces the job's own folder of code. With
-    `asks` the target itself is asked. Outputs of the runs that are `coming`, which have not begun,
-    are not looked for. The runs `before` it are active: on its target it waits until they have
-    ended as the `conditions` say by their IDs, or else successfully. Without `copies` nothing is
-    downloaded from elsewhere, and the result must not be started.
-    """
-    job_file, unlisted = _with_listed_files(job_file, target, asks=asks)
+        job_file = resolve_files(job_file, target, asks=asks)
+        unlisted = unlisted_warnings(job_file)
     tasks = job_file.tasks()
     first = next(tasks)
     job, warnings = _checked(job_file, first, target, store.folder)
@@ -185,18 +187,6 @@ def prepare(
         first_script=str(json.loads(points.first)["script"]),
         warnings=[*warnings, *unlisted, *collected.warnings],
     )
-
-
-def _with_listed_files(
-    job_file: JobFile, target: Target, *, asks: bool
-) -> tuple[JobFile, list[Finding]]:
-    """Returns the job file with the input files that its sweep uses, and the inputs not listed."""
-    if not sweeps_files(job_file.document.data):
-        return job_file, []
-    from fairway_runner.submit.run_inputs import resolve_files, unlisted_warnings
-
-    job_file = resolve_files(job_file, target, asks=asks)
-    return job_file, unlisted_warnings(job_file)
 
 
 def _checked(
@@ -308,18 +298,13 @@ def _record(plan: RunPlan, job: Job, job_file: JobFile, target: Target) -> RunRe
 
 
 def _task_lines(
-    job_file: JobFile,
-    job: Job,
-    tasks: Iterable[JobFile],
-    engine: Engine,
-    launchers: Launchers,
+    job_file: JobFile, job: Job, tasks: Iterable[JobFile], engine: Engine, launchers: Launchers
 ) -> TaskLines:
     lines, use, target = TaskLines(), param_use(job_file), engine.target
     with process_limits.prepared():
         for index, task in enumerate(tasks):
             own = task.resolve(target) if index else job
-            launchers.require_use(task, own, use)
-            script = launchers.render(task, own)
+            script = launchers.render(task, own, use)
             require_share(own, target, task.document)
             checkpoint = checkpoint_directory(task, own, target)
             lines.append(task_line(index, own, engine, script, checkpoint))
