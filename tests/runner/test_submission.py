@@ -2,7 +2,6 @@
 
 import json
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,7 @@ from fairway_runner.jobs.job_file import JobFile, load_job
 from fairway_runner.runs.folder import TakenId
 from fairway_runner.runs.records import read_plan
 from fairway_runner.runs.store import Run, RunStore
-from fairway_runner.submit.prepare import prepare
+from fairway_runner.submit.prepare import PreparedRun, prepare
 from fairway_runner.submit.run_plan import (
     Inputs,
     budget_of,
@@ -30,7 +29,12 @@ from fairway_runner.submit.run_plan import (
     require_readable,
     secret_values,
 )
-from fairway_runner.submit.submission import error_with_state, find_earlier, repeat
+from fairway_runner.submit.submission import (
+    error_with_state,
+    find_recorded,
+    repeat,
+    require_run_id,
+)
 
 
 def _pool(**fields: Any) -> Target:
@@ -157,25 +161,28 @@ def test_priority_of_each_form_has_a_number(tmp_path: Path, priority: object, nu
 
 
 def test_submission_with_the_same_job_and_id_finds_the_earlier_run(
-    store: RunStore, make_run: Callable[..., Run]
+    tmp_path: Path, store: RunStore
 ) -> None:
-    run = make_run("chosen")
-    (run.folder / "target.json").write_text("{}")
-    files = {name: (run.folder / name).read_text() for name in ("job.json", "target.json")}
-    assert find_earlier(store, "chosen", files) == run
-    assert find_earlier(store, "another", files) is None
+    def prepared(run_id: str, **fields: Any) -> PreparedRun:
+        job_file, _ = _job(tmp_path, Target.local(), **fields)
+        return prepare(job_file, Target.local(), store, run_id=run_id)
+
+    made = prepared("chosen")
+    run, lock = store.create(made.record, made.all_files())
+    os.close(lock)
+    assert find_recorded(made, store) == run
+    assert find_recorded(prepared("another"), store) is None
     with pytest.raises(UserError, match="is of another job"):
-        find_earlier(store, "chosen", {**files, "job.json": "{}"})
-    made = make_run("a-1")
+        find_recorded(prepared("chosen", note="another"), store)
     with pytest.raises(TakenId) as caught:
         store.create(made.record, {})
     assert (caught.value.findings[0].id, caught.value.exit_code) == ("taken-run-id", 2)
 
 
 @pytest.mark.parametrize("run_id", ["", "A", "1a", "a/b", "a b", "../a", "a" * 64])
-def test_submission_with_an_invalid_run_id_is_refused(store: RunStore, run_id: str) -> None:
+def test_submission_with_an_invalid_run_id_is_refused(run_id: str) -> None:
     with pytest.raises(UserError, match="is not a run's id"):
-        find_earlier(store, run_id, {})
+        require_run_id(run_id)
 
 
 def test_submission_that_loses_a_race_for_its_id_returns_the_existing_run(
@@ -189,10 +196,10 @@ def test_submission_that_loses_a_race_for_its_id_returns_the_existing_run(
     looks: list[Run | None] = []
 
     def seen(*arguments: Any) -> Run | None:
-        looks.append(find_earlier(*arguments) if looks else None)
+        looks.append(find_recorded(*arguments) if looks else None)
         return looks[-1]
 
-    monkeypatch.setattr("fairway_runner.submit.submission.find_earlier", seen)
+    monkeypatch.setattr("fairway_runner.submit.submission.find_recorded", seen)
     assert here(*words)[:2] == (0, "a-1\n")
     assert len(looks) == 2
     assert store.find("a-1").record == begun
