@@ -50,9 +50,8 @@ _MOST_ROWS = 1000
 
 
 def page(run: Run, throughput: str | None = None) -> str:
-    """Returns the run's page as self-contained HTML. `throughput` names the metric by which scaling
-    is measured; by default the first whose name contains `per_second`. Raises UserError if the run
-    has no such metric."""
+    """Returns the run's page as self-contained HTML; scaling is by the metric `throughput`, or the
+    first that is a rate. Raises UserError if the run has no such metric."""
     return _template().render(_context(run, throughput))
 
 
