@@ -27,7 +27,6 @@ from fairway_runner.submit.target_selection import (
     PASSED,
     passed_over_warning,
     prepare_for,
-    select_targets,
     targets_with_room,
 )
 from fairway_runner.targets.lookup import all_targets, submitted_to
@@ -59,8 +58,7 @@ def prepare_submission(
 
         made = prepare_steps(job_file, store, targets, run_id=run_id, asks=asks, copies=copies)
     else:
-        choice = select_targets(job_file, targets)
-        made = prepare_for(job_file, choice, store, run_id=run_id, asks=asks, copies=copies)
+        made = prepare_for(job_file, targets, store, run_id=run_id, asks=asks, copies=copies)
     if tags or note is not None:
         from fairway_runner.runs.labels import labelled
 

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from fairway_agent.quick import dataclass
 from fairway_core.findings import Finding, Severity, UserError
 from fairway_runner.engines import outage
 from fairway_runner.jobs.job_fields import place_of, where_of
@@ -32,16 +31,11 @@ _NO_ROOM = frozenset({"no-address", "resize-error", "unfit-nodes", "pool-disable
 _IN_ORDER = "give an order of your own: -s 'target=[FIRST, SECOND]'"
 
 
-@dataclass(frozen=True)
-class TargetSelection:
-    """The targets that a job may run on, the best first, and remarks about their order."""
-
-    targets: tuple[Target, ...]
-    warnings: Sequence[Finding] = ()
-
-
-def select_targets(job_file: JobFile, names: Sequence[str] = ()) -> TargetSelection:
-    """Returns the targets that are named, or `local`. Raises UserError for unknown ones."""
+def select_targets(
+    job_file: JobFile, names: Sequence[str] = ()
+) -> tuple[list[Target], list[Finding]]:
+    """Returns the targets that are named, or `local`, the best first, and remarks about their
+    order. Raises UserError for unknown ones."""
     document = job_file.document
     own = None if names else where_of(document)
     names = names or (own.names if own is not None else ()) or [LOCAL]
@@ -60,12 +54,12 @@ def select_targets(job_file: JobFile, names: Sequence[str] = ()) -> TargetSelect
             raise UserError(unknown)
         if len(targets) > 1 and own is not None and own.cheapest is not None:
             targets, unknown = _cheapest_first(job_file, targets, own.metric, RunStore.here())
-    return TargetSelection(tuple(targets), unknown)
+    return targets, unknown
 
 
 def prepare_for(
     job_file: JobFile,
-    choice: TargetSelection,
+    names: Sequence[str],
     store: RunStore,
     *,
     run_id: str | None = None,
@@ -74,15 +68,16 @@ def prepare_for(
 ) -> PreparedRun:
     """Returns the job prepared for the first target with room, or if none is asked the first, with
     others to try. Raises UserError with all faults on any of them."""
-    if len(choice.targets) == 1:
-        return prepare(job_file, choice.targets[0], store, run_id=run_id, asks=asks, copies=copies)
+    targets, remarks = select_targets(job_file, names)
+    if len(targets) == 1:
+        return prepare(job_file, targets[0], store, run_id=run_id, asks=asks, copies=copies)
     if sweeps_files(job_file.document.data):
         message = "its sweep lists the files of an input, which differ from target to target"
         hint = "name one target: --target NAME"
         raise job_file.document.error("one-target", ("sweep",), message, hint, of_key=True)
     each: list[PreparedRun] = []
     errors: list[UserError] = []
-    for target in choice.targets:
+    for target in targets:
         try:
             made = prepare(job_file, target, store, run_id=run_id, asks=False, copies=copies)
         except UserError as error:
@@ -98,11 +93,11 @@ def prepare_for(
         passed |= more
     first, *others = ordered
     first.others = others
-    names = {one.record.target for one in ordered}
-    first.passed = [one for one in each if one.record.target not in names]
+    left = {one.record.target for one in ordered}
+    first.passed = [one for one in each if one.record.target not in left]
     first.provenance |= {PASSED: passed} if passed else {}
     hints = [passed_over_warning(name, why) for name, why in passed.items()]
-    known = [*choice.warnings, *hints, *(found for one in each for found in one.warnings)]
+    known = [*remarks, *hints, *(found for one in each for found in one.warnings)]
     first.warnings = list(dict.fromkeys(known))  # once each: every target has the same ones
     return first
 
