@@ -41,13 +41,13 @@ class _Reading:
             tree = environment.parse(source)
         except TemplateError:
             return  # rendering reports the error
-        bound: list[tuple[nodes.Node, str | None]] = [
-            (each.node, each.attr) for each in tree.find_all(nodes.Getattr)
+        bound = [(each.node, each.attr) for each in tree.find_all(nodes.Getattr)]
+        bound += [
+            (each.node, str(each.arg.value))
+            for each in tree.find_all(nodes.Getitem)
+            if isinstance(each.arg, nodes.Const)
         ]
-        for item in tree.find_all(nodes.Getitem):
-            name = str(item.arg.value) if isinstance(item.arg, nodes.Const) else None
-            bound.append((item.node, name))
-        named = {id(node): name for node, name in bound if name is not None and _is_params(node)}
+        named = {id(node): name for node, name in bound if _is_params(node)}
         self.names.update(named.values())
         references = [*tree.find_all(nodes.Name), *tree.find_all(nodes.Getattr)]
         if any(_is_params(node) and id(node) not in named for node in references):

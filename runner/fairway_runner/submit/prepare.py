@@ -210,12 +210,13 @@ def _lines_around(
 ) -> dict[str, Content]:
     lines: dict[str, Content] = {}
     alone = job.model_copy(update={"outputs": {}, "nodes": 1, "gpus": None, "cores": None})
-    if job.setup is not None:
-        script = render_once_a_node("before the tasks", job.setup_command, job)
-        lines["setup.jsonl"] = task_line("setup", alone, engine, script)
-    if job.release_command is not None:
-        script = render_once_a_node("when the run has ended", job.release_command, job)
-        lines["release.jsonl"] = task_line("release", alone, engine, script)
+    for name, command, when in (
+        ("setup", job.setup_command, "before the tasks"),
+        ("release", job.release_command, "when the run has ended"),
+    ):
+        if command:
+            script = render_once_a_node(when, command, job)
+            lines[f"{name}.jsonl"] = task_line(name, alone, engine, script)
     if job.finally_ is not None:
         own = {"command": job.finally_.command, "outputs": job.finally_.outputs, "options": {}}
         usual = {"template": "plain", "nodes": 1, "processes_per_node": 1, "preflight": "none"}

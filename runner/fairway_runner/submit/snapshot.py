@@ -10,7 +10,7 @@ import platform
 import shutil
 import subprocess
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from fnmatch import fnmatch
 from pathlib import Path, PurePosixPath
@@ -20,7 +20,15 @@ import fairway_core
 from fairway_agent.quick import dataclass
 from fairway_boot.files import copy_file
 from fairway_core.findings import Finding, Severity, UserError
-from fairway_runner.jobs.project_files import NEVER, Found, known_git, left_out, require_code, walk
+from fairway_runner.jobs.project_files import (
+    NEVER,
+    Found,
+    LeavesOut,
+    known_git,
+    left_out,
+    require_code,
+    walk,
+)
 from fairway_runner.quantities import format_names
 from fairway_runner.runs.records import writing
 
@@ -88,19 +96,14 @@ def list_files(
     folder: Path, exclude: Sequence[str] = (), *, gitignore: bool | None = False
 ) -> tuple[list[CodeFile], list[Finding]]:
     """Returns the same files, sorted by path, and warnings about others; reads none of them."""
-    excluded = [_exclusion(each) for each in (*NEVER, *exclude)]
+    filters: list[LeavesOut] = [_exclusion(each) for each in (*NEVER, *exclude)]
     ignored = Ignored(folder) if gitignore else None
-
-    def leaves_out(path: str, entry: os.DirEntry[str]) -> bool:
-        if any(each(path, entry) for each in excluded):
-            return True
-        return ignored is not None and ignored(path, entry)
-
+    filters += [ignored] if ignored else []
     files: list[CodeFile] = []
     others: list[Found] = []
     total = 0
     try:
-        for each in walk(folder, leaves_out):
+        for each in walk(folder, lambda *entry: any(is_out(*entry) for is_out in filters)):
             if (status := each.status) is None or not (each.is_file or each.is_folder):
                 others.append(each)
                 continue
@@ -122,7 +125,7 @@ def list_files(
     return files, warnings
 
 
-def _exclusion(pattern: str) -> Callable[[str, os.DirEntry[str]], bool]:
+def _exclusion(pattern: str) -> LeavesOut:
     """Returns a walk's filter: `x/` is a folder, `/x` and `./x` at the top, `**/x` there too."""
     wanted = pattern.rstrip("/")
     top = wanted.removeprefix(".").removeprefix("/") if wanted.startswith(("/", "./")) else ""

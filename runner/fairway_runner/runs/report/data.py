@@ -174,11 +174,11 @@ def compare(runs: Sequence[Run]) -> list[dict[str, Any]]:
     settings = [_settings(task, jobs[run.id]) for run, task in tasks]
     names = varying_parameters(settings) if settings else []
     origins = {run.id: facts_in(run.folder / "provenance.json").get("git") or {} for run in unique}
-    records = []
+    records: list[dict[str, Any]] = []
     for (run, task), each in zip(tasks, settings, strict=True):
         patterns = compile_patterns(run.record.metrics)
         found = all_values(run.log(task.index), patterns) if patterns else {}
-        facts: dict[str, Any] = {
+        facts = {
             "run_id": run.id,
             "task": task.index,
             "sweep": run.is_sweep,

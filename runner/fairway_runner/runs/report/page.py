@@ -36,13 +36,8 @@ def html_templates(package: str, folder: str) -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"money": money}
-    environment.filters |= {
-        "number": number,
-        "shown": format_cell,
-        "duration": duration,
-        "iso": iso,
-    }
+    shown = {"money": money, "number": number, "shown": format_cell}
+    environment.filters |= {**shown, "duration": duration, "iso": iso}
     return environment
 
 
