@@ -15,17 +15,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from fairway_agent import process_limits
-from fairway_agent.metric_logs import (
-    Found,
-    MetricLog,
-    Patterns,
-    next_line,
-    tail_values,
-    too_slow,
-    values_of,
-    with_no_number,
-)
+from fairway_agent import metric_logs, process_limits
 from fairway_agent.quick import dataclass
 from fairway_boot.files import write_json
 from fairway_core.findings import UserError
@@ -41,12 +31,14 @@ neither do other readers on a server meanwhile."""
 _MOST_SLOW = 1000
 
 
-def compile_patterns(metrics: Mapping[str, str]) -> Patterns:
+def compile_patterns(metrics: Mapping[str, str]) -> metric_logs.Patterns:
     """Compiles a job's `metrics:`; the patterns match `nan` and infinities too."""
-    return {name: with_no_number(re.compile(pattern)) for name, pattern in metrics.items()}
+    return {
+        name: metric_logs.with_no_number(re.compile(pattern)) for name, pattern in metrics.items()
+    }
 
 
-def search(name: str, pattern: re.Pattern[str], texts: Sequence[str]) -> Found:
+def search(name: str, pattern: re.Pattern[str], texts: Sequence[str]) -> metric_logs.Found:
     """Returns the values of a metric in some texts. Raises UserError if its pattern is too slow."""
     known = pattern.pattern
     # In another thread nothing could stop it, and it would block all other threads.
@@ -64,18 +56,18 @@ def search(name: str, pattern: re.Pattern[str], texts: Sequence[str]) -> Found:
         if len(_SLOW) >= _MOST_SLOW:
             _SLOW.pop(next(iter(_SLOW)), None)
         _SLOW[known] = None
-        raise UserError.of("slow-metric", *too_slow(name, pattern)) from None
+        raise UserError.of("slow-metric", *metric_logs.too_slow(name, pattern)) from None
 
 
-def _limited(pattern: re.Pattern[str], texts: Sequence[str]) -> Found:
+def _limited(pattern: re.Pattern[str], texts: Sequence[str]) -> metric_logs.Found:
     with process_limits.cpu_limit():
-        return values_of(pattern, texts)
+        return metric_logs.values_of(pattern, texts)
 
 
-def last_values(path: Path, patterns: Patterns) -> dict[str, float]:
+def last_values(path: Path, patterns: metric_logs.Patterns) -> dict[str, float]:
     """Returns the last value of each metric in a log, searched from its end; `nan` or infinite for
     a task that has diverged. Raises UserError for a pattern that takes too long."""
-    found = tail_values(path, patterns, search, finite=False)
+    found = metric_logs.tail_values(path, patterns, search, finite=False)
     if found is not None:
         return found
     return {name: each.last for name, each in all_values(path, patterns).items()}
@@ -91,10 +83,10 @@ class Values:
     highest: float
 
 
-def all_values(path: Path, patterns: Patterns) -> dict[str, Values]:
+def all_values(path: Path, patterns: metric_logs.Patterns) -> dict[str, Values]:
     """Returns the summary of each metric in a log, of which only what is new is read."""
     found, offset = _read_kept(path, patterns)
-    log = MetricLog(path, patterns, offset, search=search, finite=False)
+    log = metric_logs.MetricLog(path, patterns, offset, search=search, finite=False)
     _take(log.read(ended=False), found)
     if log.offset - offset >= _WORTH:
         facts = {
@@ -118,7 +110,7 @@ def _take(values: Iterable[tuple[str, float]], found: dict[str, Values]) -> None
             known.highest = max(value, known.highest)
 
 
-def _read_kept(path: Path, patterns: Patterns) -> tuple[dict[str, Values], int]:
+def _read_kept(path: Path, patterns: metric_logs.Patterns) -> tuple[dict[str, Values], int]:
     """Returns the stored values of these metrics, and up to which byte; empty for another log."""
     try:
         facts = json.loads(path.with_name(_KEPT).read_bytes())
@@ -131,7 +123,7 @@ def _read_kept(path: Path, patterns: Patterns) -> tuple[dict[str, Values], int]:
     return (values, offset) if is_fit else ({}, 0)
 
 
-def _texts(patterns: Patterns) -> dict[str, str]:
+def _texts(patterns: metric_logs.Patterns) -> dict[str, str]:
     return {name: pattern.pattern for name, pattern in patterns.items()}
 
 
@@ -220,7 +212,7 @@ def axis_of(metric: str, found: Sequence[Series]) -> str | None:
 
 def series(
     path: Path,
-    patterns: Patterns,
+    patterns: metric_logs.Patterns,
     most: int = 1000,
     steps: Mapping[str, re.Pattern[str] | None] | None = None,
     budget: int | None = None,
@@ -235,11 +227,11 @@ def series(
     seen: dict[str, float] = {}
     read = 0
     for start, until in _pieces(path, budget):
-        first = next_line(path, start)
+        first = metric_logs.next_line(path, start)
         for each in found.values() if start else ():
             each.is_sampled = True
             each.go_to(round(each.count * first / read))
-        log = MetricLog(path, {**marked, **patterns}, first, until, search)
+        log = metric_logs.MetricLog(path, {**marked, **patterns}, first, until, search)
         for name, value in log.read(ended=until is None):
             if name.startswith(_MARK):
                 seen = {**seen, name.removeprefix(_MARK): value}

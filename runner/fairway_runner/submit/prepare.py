@@ -17,15 +17,7 @@ from fairway_agent.quick import dataclass
 from fairway_agent.spec import LAST, Budget, IdleGpu, RunPlan
 from fairway_core.checks import check_job
 from fairway_core.findings import Finding, Severity, UserError
-from fairway_runner.engines.capabilities import (
-    capabilities,
-    ineffective,
-    require,
-    require_gpus,
-    require_mountable,
-    require_share,
-    runs_here,
-)
+from fairway_runner.engines import capabilities
 from fairway_runner.engines.engine import Engine, engine_for
 from fairway_runner.jobs.job import Metric
 from fairway_runner.jobs.job_fields import BestInput, KeptInput, changed_numbers
@@ -34,18 +26,8 @@ from fairway_runner.jobs.launcher import Launchers, param_use, render_once_a_nod
 from fairway_runner.jobs.project_files import known_git
 from fairway_runner.runs.folder import require_one_job
 from fairway_runner.runs.records import RunRecord
+from fairway_runner.submit import run_plan
 from fairway_runner.submit import snapshot as code
-from fairway_runner.submit.run_plan import (
-    Inputs,
-    TaskLines,
-    budget_of,
-    checkpoint_directory,
-    inputs_of,
-    receiver_of,
-    require_readable,
-    secret_values,
-    task_line,
-)
 from fairway_runner.submit.snapshot import provenance
 from fairway_runner.targets.lookup import default_notify
 
@@ -144,7 +126,7 @@ def prepare(
     template = launchers.of(first, job).source
     folder = code_folder or code.folder_of(job_file, job.code.path)
     run_id = run_id or store.new_id(job.name)
-    inputs = inputs_of(first, job, target)
+    inputs = run_plan.inputs_of(first, job, target)
     if any(isinstance(each, KeptInput | BestInput) for each in job.inputs.values()):
         from fairway_runner.submit.run_inputs import add_kept
 
@@ -161,7 +143,9 @@ def prepare(
     plan = _plan(
         *(job, sweep, inputs, engine),
         run=run_id,
-        directory=str(store.folder / run_id / "code" if runs_here(target.engine) else folder),
+        directory=str(
+            store.folder / run_id / "code" if capabilities.runs_here(target.engine) else folder
+        ),
         tasks=len(points) + (job.finally_ is not None),
         after=after,
         conditions=conditions or {},
@@ -195,14 +179,14 @@ def _checked(
     """Returns the first task's job, and warnings. Raises UserError if the target cannot run it."""
     with job_file.document.locating():
         job = _with_receiver(first.resolve(target), target)
-        require(job, target)
-        require_mountable(job, target, runs)
-        require_readable(job.secrets, target)
+        capabilities.require(job, target)
+        capabilities.require_mountable(job, target, runs)
+        run_plan.require_readable(job.secrets, target)
     found = check_job(job.model_dump(exclude_unset=True, by_alias=True), target, first.document)
     if errors := [finding for finding in found if finding.severity is Severity.ERROR]:
         raise UserError(errors)
     changed = changed_numbers(job_file.document, job.params)
-    return job, [*found, *changed, *ineffective(job, target, job_file.document)]
+    return job, [*found, *changed, *capabilities.ineffective(job, target, job_file.document)]
 
 
 def _lines_around(
@@ -216,13 +200,13 @@ def _lines_around(
     ):
         if command:
             script = render_once_a_node(when, command, job)
-            lines[f"{name}.jsonl"] = task_line(name, alone, engine, script)
+            lines[f"{name}.jsonl"] = run_plan.task_line(name, alone, engine, script)
     if job.finally_ is not None:
         own = {"command": job.finally_.command, "outputs": job.finally_.outputs, "options": {}}
         usual = {"template": "plain", "nodes": 1, "processes_per_node": 1, "preflight": "none"}
         last = job.model_copy(update={**own, **usual})
         script = launchers.render(first, last)
-        lines["finally.jsonl"] = task_line(LAST, last, engine, script)
+        lines["finally.jsonl"] = run_plan.task_line(LAST, last, engine, script)
     return lines
 
 
@@ -230,9 +214,9 @@ def _within_limits(
     job: Job, first: JobFile, engine: Engine, needs: Sequence[str], *, asks: bool
 ) -> Budget | None:
     """Returns the limit on its cost. Raises UserError if the target lacks what the job needs."""
-    require_gpus(job, engine.target, first.document)
+    capabilities.require_gpus(job, engine.target, first.document)
     with first.document.locating():
-        budget = budget_of(job, engine.target)
+        budget = run_plan.budget_of(job, engine.target)
     if asks:
         engine.require(job, needs)
     return budget
@@ -244,11 +228,13 @@ def _secrets_and_code(
     # Uploaded or stored code was already filtered at its source.
     gitignore = False if is_kept or known_git() is not None else job.code.gitignore
     with job_file.document.locating():
-        secrets = secret_values(job.secrets, os.environ)
+        secrets = run_plan.secret_values(job.secrets, os.environ)
         return secrets, code.collect(folder, job.code.exclude, gitignore=gitignore)
 
 
-def _plan(job: Job, sweep: Sweep | None, inputs: Inputs, engine: Engine, **own: Any) -> RunPlan:
+def _plan(
+    job: Job, sweep: Sweep | None, inputs: run_plan.Inputs, engine: Engine, **own: Any
+) -> RunPlan:
     """Returns the plan with the job's fields and the run's `own`."""
     idle = job.idle_gpu
     return RunPlan(
@@ -262,7 +248,7 @@ def _plan(job: Job, sweep: Sweep | None, inputs: Inputs, engine: Engine, **own: 
         signal=job.checkpoint.signal,
         grace=job.checkpoint.grace,
         secrets=tuple(job.secrets),
-        notify=receiver_of(job.notify),
+        notify=run_plan.receiver_of(job.notify),
         environment={**engine.environment(), **inputs.environment},
         staged=tuple(inputs.staged),
         chained=tuple(inputs.chained),
@@ -271,7 +257,7 @@ def _plan(job: Job, sweep: Sweep | None, inputs: Inputs, engine: Engine, **own: 
 
 
 def _origin(
-    job_file: JobFile, inputs: Inputs, folder: Path, template: str, digest: str
+    job_file: JobFile, inputs: run_plan.Inputs, folder: Path, template: str, digest: str
 ) -> tuple[dict[str, Any], str]:
     """Returns the provenance, and the diff between the code in the folder and its commit."""
     facts, diff = provenance(folder, template, digest)
@@ -300,15 +286,15 @@ def _record(plan: RunPlan, job: Job, job_file: JobFile, target: Target) -> RunRe
 
 def _task_lines(
     job_file: JobFile, job: Job, tasks: Iterable[JobFile], engine: Engine, launchers: Launchers
-) -> TaskLines:
-    lines, use, target = TaskLines(), param_use(job_file), engine.target
+) -> run_plan.TaskLines:
+    lines, use, target = run_plan.TaskLines(), param_use(job_file), engine.target
     with process_limits.prepared():
         for index, task in enumerate(tasks):
             own = task.resolve(target) if index else job
             script = launchers.render(task, own, use)
-            require_share(own, target, task.document)
-            checkpoint = checkpoint_directory(task, own, target)
-            lines.append(task_line(index, own, engine, script, checkpoint))
+            capabilities.require_share(own, target, task.document)
+            checkpoint = run_plan.checkpoint_directory(task, own, target)
+            lines.append(run_plan.task_line(index, own, engine, script, checkpoint))
     return lines
 
 
@@ -317,7 +303,7 @@ def _with_receiver(job: Job, target: Target) -> Job:
     any. Raises UserError if the job lacks a secret that its receiver names."""
     if job.notify is None:
         default = default_notify()
-        if default is not None and not capabilities(target.engine).tells_waiting:
+        if default is not None and not capabilities.capabilities(target.engine).tells_waiting:
             on = tuple(event for event in default.on if event != "waiting")
             default = default.model_copy(update={"on": on}) if on else None
         # A default with a secret only applies to jobs that have the secret.
@@ -325,7 +311,7 @@ def _with_receiver(job: Job, target: Target) -> Job:
             job = job.model_copy(update={"notify": default})
     for key, name in job.notify.secrets.items() if job.notify else ():
         if name not in job.secrets:
-            source = f"env:{name}" if runs_here(target.engine) else "keyvault:NAME"
+            source = f"env:{name}" if capabilities.runs_here(target.engine) else "keyvault:NAME"
             path, hint = f"notify.{key}", f"add `secrets: {{{name}: {source}}}`"
             message = f"`{path}`: the job has no secret `{name}`"
             raise UserError([Finding("bad-value", message, hint, path)])

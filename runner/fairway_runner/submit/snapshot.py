@@ -20,15 +20,7 @@ import fairway_core
 from fairway_agent.quick import dataclass
 from fairway_boot.files import copy_file
 from fairway_core.findings import Finding, Severity, UserError
-from fairway_runner.jobs.project_files import (
-    NEVER,
-    Found,
-    LeavesOut,
-    known_git,
-    left_out,
-    require_code,
-    walk,
-)
+from fairway_runner.jobs import project_files
 from fairway_runner.quantities import format_names
 from fairway_runner.runs.records import writing
 
@@ -72,7 +64,7 @@ def folder_of(job_file: JobFile, path: str) -> Path:
         message = f"`code.path`: {folder} is not a folder"
         hint = "write the folder of the code relative to the job file, for example `path: src`"
         raise job_file.document.error("bad-value", ("code", "path"), message, hint)
-    require_code(folder)
+    project_files.require_code(folder)
     return folder
 
 
@@ -96,14 +88,18 @@ def list_files(
     folder: Path, exclude: Sequence[str] = (), *, gitignore: bool | None = False
 ) -> tuple[list[CodeFile], list[Finding]]:
     """Returns the same files, sorted by path, and warnings about others; reads none of them."""
-    filters: list[LeavesOut] = [_exclusion(each) for each in (*NEVER, *exclude)]
+    filters: list[project_files.LeavesOut] = [
+        _exclusion(each) for each in (*project_files.NEVER, *exclude)
+    ]
     ignored = Ignored(folder) if gitignore else None
     filters += [ignored] if ignored else []
     files: list[CodeFile] = []
-    others: list[Found] = []
+    others: list[project_files.Found] = []
     total = 0
     try:
-        for each in walk(folder, lambda *entry: any(is_out(*entry) for is_out in filters)):
+        for each in project_files.walk(
+            folder, lambda *entry: any(is_out(*entry) for is_out in filters)
+        ):
             if (status := each.status) is None or not (each.is_file or each.is_folder):
                 others.append(each)
                 continue
@@ -119,13 +115,13 @@ def list_files(
     if ignored is not None and ignored.paths and all(each.is_folder for each in files):
         message, hint = f"Git ignores all of {folder}", "leave out `code.gitignore`"
         raise UserError([Finding("bad-code", message, hint, "code.gitignore")])
-    warnings = left_out(others, "the code")
+    warnings = project_files.left_out(others, "the code")
     if gitignore is None:
         warnings += ignored_yet_sent(folder, [each.path for each in files])
     return files, warnings
 
 
-def _exclusion(pattern: str) -> LeavesOut:
+def _exclusion(pattern: str) -> project_files.LeavesOut:
     """Returns a walk's filter: `x/` is a folder, `/x` and `./x` at the top, `**/x` there too."""
     wanted = pattern.rstrip("/")
     top = wanted.removeprefix(".").removeprefix("/") if wanted.startswith(("/", "./")) else ""
@@ -318,7 +314,7 @@ def provenance(folder: Path, template: str, code_digest: str) -> tuple[dict[str,
         "code": code_digest,
         "template": hashlib.sha256(template.encode()).hexdigest(),
         "git": git,
-        **({} if known_git() is None else {"sent": True}),
+        **({} if project_files.known_git() is None else {"sent": True}),
     }
     if len(diff) > _LARGEST_DIFF:
         diff = diff[:_LARGEST_DIFF] + "\n(the rest of the diff is omitted)\n"
@@ -328,7 +324,7 @@ def provenance(folder: Path, template: str, code_digest: str) -> tuple[dict[str,
 def git_facts(folder: Path) -> tuple[Mapping[str, Any], str]:
     """Returns a folder's commit, True if the files differ from it or git does not say, and the
     diff; for uploaded code the facts that came with it, without the diff."""
-    if (known := known_git()) is not None:
+    if (known := project_files.known_git()) is not None:
         return known, ""
     listed = ask_git(folder, "ls-files", "--others", "--exclude-standard", "--", ".")
     if listed is not None and listed.returncode:  # no work tree
