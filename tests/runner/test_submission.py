@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from endings import ends
+from endings import ends, refused
 from running import MakeRun, RunFairway
 from targets import target_of
 
@@ -87,9 +87,7 @@ def test_input_that_is_unknown_is_refused_at_its_line(
 ) -> None:
     target = _pool(storage={"containers": ["datasets"]}, mounts={"data": "/data"})
     job_file, job = _job(tmp_path, target, inputs={"words": source})
-    with pytest.raises(UserError, match=message) as caught:
-        inputs_of(job_file, job, target)
-    location = caught.value.findings[0].location
+    location = refused(lambda: inputs_of(job_file, job, target), message).location
     assert location is not None
     assert "words" in location.text or "from" in location.text
 
@@ -105,8 +103,7 @@ def test_input_that_is_unknown_is_refused_at_its_line(
 def test_secret_that_the_target_cannot_read_is_refused(
     target: Target, source: str, message: str
 ) -> None:
-    with pytest.raises(UserError, match=message):
-        require_readable({"WANDB": source}, target)
+    refused(lambda: require_readable({"WANDB": source}, target), message)
 
 
 def test_secret_that_is_missing_or_short_is_refused_at_its_place(tmp_path: Path) -> None:
@@ -137,8 +134,7 @@ def test_secret_that_is_missing_or_short_is_refused_at_its_place(tmp_path: Path)
     ],
 )
 def test_submission_refuses_invalid_values(tmp_path: Path, field: str, value: object) -> None:
-    with pytest.raises(UserError):
-        _job(tmp_path, _pool(), **{field: value})
+    refused(lambda: _job(tmp_path, _pool(), **{field: value}))
 
 
 def test_submission_records_the_release_command_of_a_job_that_has_one(
@@ -172,8 +168,7 @@ def test_submission_with_the_same_job_and_id_finds_the_earlier_run(
     os.close(lock)
     assert find_recorded(made, store) == run
     assert find_recorded(prepared("another"), store) is None
-    with pytest.raises(UserError, match="is of another job"):
-        find_recorded(prepared("chosen", note="another"), store)
+    refused(lambda: find_recorded(prepared("chosen", note="another"), store), "is of another job")
     with pytest.raises(TakenId) as caught:
         store.create(made.record, {})
     assert (caught.value.findings[0].id, caught.value.exit_code) == ("taken-run-id", 2)
@@ -181,8 +176,7 @@ def test_submission_with_the_same_job_and_id_finds_the_earlier_run(
 
 @pytest.mark.parametrize("run_id", ["", "A", "1a", "a/b", "a b", "../a", "a" * 64])
 def test_submission_with_an_invalid_run_id_is_refused(run_id: str) -> None:
-    with pytest.raises(UserError, match="is not a run's id"):
-        require_run_id(run_id)
+    refused(lambda: require_run_id(run_id), "is not a run's id")
 
 
 def test_submission_that_loses_a_race_for_its_id_returns_the_existing_run(
@@ -273,8 +267,7 @@ def test_submission_connects_early_only_if_it_will_start(
     prepare(job_file, target, store, asks=asks, copies=copies)
     assert begun == ["nd"] * connects
     job_file, _ = _job(tmp_path, target, secrets={"TOKEN": "env:TOKEN"})
-    with pytest.raises(UserError):
-        prepare(job_file, target, store, asks=asks, copies=copies)
+    refused(lambda: prepare(job_file, target, store, asks=asks, copies=copies))
     assert begun == ["nd"] * connects
 
 
@@ -341,8 +334,5 @@ def test_max_cost_uses_the_price_of_the_target_or_its_size_and_is_in_the_plan(
     ],
 )
 def test_max_cost_without_a_known_price_is_refused(facts: dict[str, Any], hint: str) -> None:
-    with pytest.raises(UserError, match=r"the price of a node of `(pair|local)` is not known") as e:
-        budget_of(JOB, _priced(facts))
-    [finding] = e.value.findings
-    assert hint in (finding.hint or "")
-    assert e.value.exit_code == 2
+    unknown = r"the price of a node of `(pair|local)` is not known"
+    assert hint in refused(lambda: budget_of(JOB, _priced(facts)), unknown, 2).hint

@@ -106,8 +106,7 @@ def test_targets_by_hand_with_a_bad_host_or_without_a_size_are_refused(folder: P
     assert finding.location.line == 5
     by_hand = {key: value for key, value in POOL.items() if key != "vm_size"}
     (folder / "fairway.yaml").write_text(json.dumps({"targets": [by_hand]}))
-    with pytest.raises(UserError, match="is not known"):
-        processes_per_node(find_target("spot"))
+    refused(lambda: processes_per_node(find_target("spot")), "is not known")
     _synced(folder, [{**POOL, "name": "nd"}])
     assert processes_per_node(find_target("nd")) == 8
 
@@ -218,10 +217,8 @@ def test_terraform_outputs_without_valid_targets_are_refused(
 ) -> None:
     file = tmp_path / "outputs.json"
     file.write_text(outputs if isinstance(outputs, str) else json.dumps(outputs))
-    with pytest.raises(UserError, match=message):
-        read_targets(file)
-    with pytest.raises(UserError, match="no synthesized stack"):
-        read_targets(tmp_path)
+    refused(lambda: read_targets(file), message)
+    refused(lambda: read_targets(tmp_path), "no synthesized stack")
 
 
 def _synthesized(stack: Path, output: str = "targets") -> Path:
@@ -254,10 +251,7 @@ def test_terraform_outputs_of_a_folder_are_read_with_the_terraform_program(
     )
     assert [target.name for target in read_targets(tmp_path / "out")] == ["spot"]
     executable(programs / "terraform", "printf '╷\\n│ Error: no such blob\\n' >&2; exit 1")
-    with pytest.raises(UserError) as caught:
-        read_targets(tmp_path / "out")
-    assert (caught.value.exit_code, caught.value.findings[0].id) == (5, "no-outputs")
-    assert "no such blob" in caught.value.findings[0].message
+    assert refused(lambda: read_targets(tmp_path / "out"), "no such blob", 5).id == "no-outputs"
 
 
 @pytest.mark.parametrize(
