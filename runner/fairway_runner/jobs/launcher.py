@@ -133,7 +133,14 @@ _MOST_SHARED = 100  # cached scripts: if all tasks differ, none is used again
 def _script(launcher: Launcher, job: Job, params: Any, target: Target, document: Document) -> str:
     declared = launcher.front_matter.options
     options = templates.resolve_options(job.options, declared, job.template, document)
-    refuse, fabric = templates.Refusals(document), None
+    refusals: list[Finding] = []
+
+    def refuse(path: str, message: str, hint: str = "") -> str:
+        """Records a finding at the job's dotted `path`, or where that would be; renders nothing."""
+        refusals.append(document.finding("unfit-job", tuple(path.split(".")), message, hint))
+        return ""
+
+    fabric = None
     if target.vm_size:  # otherwise the catalogue is not needed
         from fairway_runner.jobs.fabric import fabric_profile
 
@@ -162,8 +169,8 @@ def _script(launcher: Launcher, job: Job, params: Any, target: Target, document:
             script = f"{head}{text}{script[len(head) :]}"
     except templating.TemplateFault as fault:
         raise _located(fault, launcher.file) from None
-    if refuse.findings:
-        raise UserError(refuse.findings)
+    if refusals:
+        raise UserError(refusals)
     return script
 
 

@@ -295,17 +295,3 @@ def _flow(value: Any) -> str:
     if words and value.lower() not in ("true", "false", "null", "yes", "no", "on", "off", "."):
         return str(value)
     return json.dumps(value)
-
-
-class Refusals:
-    """Collects a template's calls of `{{ refuse("options.min_nodes", "why", "hint") }}`."""
-
-    def __init__(self, document: Document) -> None:
-        self._document = document
-        self.findings: list[Finding] = []
-
-    def __call__(self, path: str, message: str, hint: str = "") -> str:
-        """Records a finding at the job's dotted `path`, or where that would be; renders nothing."""
-        at = tuple(path.split("."))
-        self.findings.append(self._document.finding("unfit-job", at, message, hint))
-        return ""

@@ -43,9 +43,8 @@ if TYPE_CHECKING:
 class PreparedRun:
     """A run that is ready to start: all its tasks are rendered, nothing is written yet.
 
-    `job` is that of all tasks, with the values of the first; `files` are the texts of its folder by
-    name, `lines` those of tasks, which may be very large, and `provenance` records where everything
-    came from. `secrets` are values that must not be written; `warnings` are for the user. `others`
+    `job` has the values of the first task; `files` are the texts of its folder by name, `lines`
+    those of tasks, which may be very large. `secrets` are values that must not be written. `others`
     are the same job for the targets to try if this one refuses it, and `passed` for those that were
     passed over. A workflow has `steps`, by name, and one task for each.
     """

@@ -55,8 +55,6 @@ if TYPE_CHECKING:
 _TEXTS = ("job.yaml", "job.json", "target.json", "code.diff")
 _AGAIN = "submit the job again from its file"
 
-OnChanges = Callable[[Mapping[str, tuple[Any, Any]]], None]
-
 
 @dataclass(frozen=True)
 class RerunResult:
@@ -74,7 +72,7 @@ def rerun(
     *,
     tags: Sequence[str] = (),
     note: str | None = None,
-    on_changes: OnChanges | None = None,
+    on_changes: Callable[[Mapping[str, tuple[Any, Any]]], None] | None = None,
 ) -> RerunResult:
     """Starts a new run of the same job with the same code. `assignments` are further `KEY=VALUE`,
     and tags are added; `on_changes` is called with the changes before anything starts. Raises
