@@ -94,7 +94,6 @@ def findings(folder: Path, options: str, *overrides: str, front: str = FRONT) ->
     ("options", "text"),
     [
         ("", "3 0.5 '' false safe\n"),
-        ("options: {}\n", "3 0.5 '' false safe\n"),
         ("options: {text: yes}\n", "3 0.5 yes false safe\n"),  # text in YAML 1.2
         ("options: {count: -4, rate: 2, text: a b, flag: true}\n", "-4 2.0 'a b' true safe\n"),
         ('options: {text: "$(id)\'"}\n', "3 0.5 '$(id)'\"'\"'' false safe\n"),

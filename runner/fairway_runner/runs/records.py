@@ -279,9 +279,11 @@ def steps_text(steps: Sequence[StepRecord]) -> str:
 
 
 def recorded_steps(folder: Path) -> list[StepRecord]:
-    """Reads the steps of a run, none if it has none. Raises UserError if the file is damaged."""
-
-    def made(facts: object) -> list[StepRecord]:
-        return [*map(StepRecord.from_json, Fields(facts, "the steps").each("steps"))]
-
-    return read_if_there(folder / STEPS_FILE, made) or []
+    """Reads the steps of a run, none if it has none. Raises UserError if they cannot be read, or
+    the run is gone."""
+    if folder.is_dir() and not has_steps(folder):
+        return []
+    return read_required(
+        folder / STEPS_FILE,
+        lambda facts: [*map(StepRecord.from_json, Fields(facts, "the steps").each("steps"))],
+    )

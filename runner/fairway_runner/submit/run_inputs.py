@@ -124,7 +124,13 @@ def find_kept(
             raise UserError.of("running-run", f"{run.id} has not ended: it is {state}", hint)
     task, facts = _task(run, source)
     output = wanted.output or name
-    kept = KeptOutput(run, task, output, lambda: _bring(run, kept) if brings and is_there else None)
+
+    def bring() -> None:
+        if brings and is_there:
+            run.engine.collect(run, [task])
+            _require_files(run, kept)
+
+    kept = KeptOutput(run, task, output, bring)
     if is_there:
         _require_kept(run, task, output)
         if runs_here(run.record.engine):
@@ -168,11 +174,6 @@ def _require_kept(run: Run, task: int, name: str) -> None:
     if when not in ("always", ended):
         message = f"{called} has {state}, and keeps `{name}` only on {when}"
         raise UserError.of("no-output", message, f"see its state: fairway show {run.id}")
-
-
-def _bring(run: Run, kept: KeptOutput) -> None:
-    run.engine.collect(run, [kept.task])
-    _require_files(run, kept)
 
 
 def _require_files(run: Run, kept: KeptOutput) -> None:
