@@ -164,8 +164,7 @@ class SessionAccess:
 
 
 def look(beside: Beside) -> SessionAccess | None:
-    """Asks the session for its access; returns None before its script has begun, as while its setup
-    runs. Raises SessionFailed if it does not answer, or gives an invalid answer."""
+    """Asks for the session's access; None before its script has begun. Raises SessionFailed."""
     said = beside.ask(["sh", "-c", _QUESTION])
     facts = dict(re.findall(r"^fairway-(\w+)=(.*)$", said, re.MULTILINE))
     if facts == {"begun": "no"}:

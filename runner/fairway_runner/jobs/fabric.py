@@ -35,8 +35,7 @@ class FabricProfile:
 
 
 def fabric_profile(target: Target, job: Job, *, sharp: bool = False) -> FabricProfile | None:
-    """Returns the profile of the target's VM size, or None if it names none; `sharp` asks for
-    in-network reduction, if the fabric has it. Raises UserError for an unknown size."""
+    """Returns the profile of the target's size, None without one. Raises UserError if unknown."""
     if not target.vm_size:
         return None
     try:

@@ -85,8 +85,7 @@ class Launchers:
         return [tool for launcher in self._ready.values() for tool in launcher.front_matter.needs]
 
     def render(self, job_file: JobFile, job: Job, use: ParamUse | None = None) -> str:
-        """Returns the script, ready to run. Raises UserError at the template's line if it fails,
-        and for parameters that are set and, by their `use`, have no effect."""
+        """Returns the script. Raises UserError at a line that fails, or for a useless parameter."""
         launcher, document = self.of(job_file, job), job_file.document
         if use is not None:
             use.require(job_file, launcher.file, launcher.environment, launcher.source)

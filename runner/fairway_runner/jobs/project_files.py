@@ -102,8 +102,7 @@ def uploaded_code(origin: Origin) -> AbstractContextManager[None]:
 
 
 def known_git() -> Mapping[str, Any] | None:
-    """Returns git's facts about uploaded code, from where it was sent: git is not run here, since a
-    folder may be a repository whose settings are programs."""
+    """Returns git's facts from where code was sent: a repository's settings may be programs."""
     origin = _origin.get()
     return None if origin is None else origin.git
 

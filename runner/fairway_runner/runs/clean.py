@@ -90,8 +90,7 @@ def _end_of(run: Run) -> tuple[str, float]:
 
 
 def remove(store: RunStore, runs: Iterable[Run]) -> Removed:
-    """Removes the runs that still are ended, remains of others, and then the snapshots of code that
-    no run uses. Raises UserError if a target is away."""
+    """Removes ended runs, leftovers, and then unused code. Raises UserError if a target is away."""
     removed, size = [], 0
     kept: list[Finding] = []
     for run in runs:

@@ -32,8 +32,7 @@ _PIECE = 1 << 20  # bytes that are read at once; a longer line is split
 
 @dataclass(frozen=True)
 class Line:
-    """An unchanged line of a log, with its end if it has one: its attempt, from 1; its rank label,
-    and the `rest` without that label."""
+    """A line of a log with its end, its attempt, from 1, its rank, and the `rest` without it."""
 
     attempt: int
     full: bytes
@@ -155,8 +154,7 @@ class Selection:
 def logs_of(
     run: RunFolder, task: str | int | None = None, ranks: Collection[int] | None = None
 ) -> list[LogFile]:
-    """Returns the logs of one task or `setup`, or of all tasks and the setup. Raises UserError for
-    an unknown task, or if ranks are asked for and the logs do not name them."""
+    """Returns the logs of a task, `setup`, or all. Raises UserError for an unknown task or rank."""
     has_setup = (run.folder / "setup.jsonl").exists()
     numbers = () if has_setup and task == "setup" else task_numbers(run, task)
     logs = [

@@ -65,8 +65,7 @@ def _limited(pattern: re.Pattern[str], texts: Sequence[str]) -> metric_logs.Foun
 
 
 def last_values(path: Path, patterns: metric_logs.Patterns) -> dict[str, float]:
-    """Returns the last value of each metric in a log, searched from its end; `nan` or infinite for
-    a task that has diverged. Raises UserError for a pattern that takes too long."""
+    """Returns each metric's last value, maybe not finite. Raises UserError for a slow pattern."""
     found = metric_logs.tail_values(path, patterns, search, finite=False)
     if found is not None:
         return found
@@ -75,8 +74,7 @@ def last_values(path: Path, patterns: metric_logs.Patterns) -> dict[str, float]:
 
 @dataclass
 class Values:
-    """Summary of a metric's values in a log: the last one, which may be `nan` or infinite, and the
-    bounds of the others, which are finite if there are any."""
+    """A metric's last value, which may not be finite, and the bounds of all that are."""
 
     last: float
     lowest: float
@@ -262,8 +260,7 @@ _HIGHER |= {"reward", "iou", "throughput"}
 
 @dataclass(frozen=True)
 class MetricSetting:
-    """Settings of one metric: `lower` is True if its lowest value is the best, None if unknown;
-    `step` is the pattern of the step that a value belongs to."""
+    """Settings of one metric: if its lowest value is best, None if unknown; its step's pattern."""
 
     lower: bool | None = None
     step: re.Pattern[str] | None = None

@@ -217,8 +217,7 @@ def _same_file(path: Path) -> tuple[int, int] | Path:
 
 
 def _bring(file: _File, target: Path, known: Path | None) -> int:
-    """Creates one file atomically, if possible as another name of the `known` one; returns its
-    bytes."""
+    """Creates one file atomically, linked to the `known` one if possible; returns its bytes."""
     draft = draft_of(target, f".{os.getpid()}")
     try:
         if file.link:

@@ -279,8 +279,7 @@ def steps_text(steps: Sequence[StepRecord]) -> str:
 
 
 def recorded_steps(folder: Path) -> list[StepRecord]:
-    """Reads the steps of a run, none if it has none. Raises UserError if they cannot be read, or
-    the run is gone."""
+    """Reads a run's steps, if it has any. Raises UserError if damaged, or if the run is gone."""
     if folder.is_dir() and not has_steps(folder):
         return []
     return read_required(

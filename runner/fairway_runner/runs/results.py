@@ -224,8 +224,7 @@ def lower_is_better(run: RunFolder, metric: str, hint: str) -> bool:
 def metric_name(
     known: Iterable[str], metric: str | None, called: str, option: str = "--metric"
 ) -> str:
-    """Returns the metric of that name among the `known` ones, or the only one. Raises UserError,
-    which names their owner (`called`) and the `option`, if it is unclear which."""
+    """Returns that metric, or the only one of those `known`. Raises UserError about its owner."""
     names = list(known)
     if not names:
         hint = "give the job one, for example\nmetrics: {loss: 'loss=([0-9.]+)'}"

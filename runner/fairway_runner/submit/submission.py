@@ -72,8 +72,7 @@ def unconfirmed(tasks: int, hint: str) -> UserError:
 
 
 def find_recorded(prepared: PreparedRun, store: RunStore) -> Run | None:
-    """Returns the run of its ID if it is of the same job, with the same files; None if there is
-    none. Raises UserError if another job has the ID, or it is invalid."""
+    """Returns the run of that ID and job, None without one. Raises UserError for another job."""
     run_id, alike = prepared.record.id, (prepared, *prepared.others, *prepared.passed)
     require_run_id(run_id)
     run = Run(store.folder / run_id)

@@ -34,8 +34,7 @@ _IN_ORDER = "give an order of your own: -s 'target=[FIRST, SECOND]'"
 def select_targets(
     job_file: JobFile, names: Sequence[str] = ()
 ) -> tuple[list[Target], list[Finding]]:
-    """Returns the targets that are named, or `local`, the best first, and remarks about their
-    order. Raises UserError for unknown ones."""
+    """Returns the targets, best first, and remarks. Raises UserError for unknown ones."""
     document = job_file.document
     own = None if names else where_of(document)
     names = names or (own.names if own is not None else ()) or [LOCAL]
