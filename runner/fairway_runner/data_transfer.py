@@ -97,8 +97,7 @@ _ONE = "name a file, or a folder with files"
 
 
 def files_below(source: Path) -> tuple[dict[str, Path], list[Finding]]:
-    """Returns the files of a folder by their paths in it, or one file by its name, and warnings
-    about other entries. Raises UserError if there are none, and for unreadable ones."""
+    """Returns the files at a path by name, and warnings. Raises UserError if none can be read."""
     if source.is_file():
         return {source.name: source}, []
     if not source.is_dir():
@@ -195,9 +194,14 @@ class Upload:
     def _send_blocks(self, name: str, file: Path, report: Report) -> None:
         from azure.storage.blob import BlobBlock, ContentSettings
 
+        from fairway_runner.engines.azure_calls import ignore_missing
+
         blob = self._storage.container(self._at.container).get_blob_client(name)
         calls, what = self._storage.calls, f"the blob {name}"
-        kept = self._kept_blocks(name)
+        kept: set[str] = set()
+        with ignore_missing():  # an interrupted upload has left some
+            _, uncommitted = calls.call(what, lambda: blob.get_block_list("uncommitted"))
+            kept = {block.id for block in uncommitted}
         total = hashlib.md5(usedforsecurity=False)
         ids: list[str] = []
         length = block_size(file.stat().st_size)
@@ -223,18 +227,6 @@ class Upload:
         settings = ContentSettings(content_md5=bytearray(total.digest()))
         blocks = [BlobBlock(each) for each in ids]
         calls.call(what, lambda: blob.commit_block_list(blocks, content_settings=settings))
-
-    def _kept_blocks(self, name: str) -> set[str]:
-        """Returns the blocks that an interrupted upload has left."""
-        from fairway_runner.engines.azure_calls import ignore_missing
-
-        blob = self._storage.container(self._at.container).get_blob_client(name)
-        with ignore_missing():
-            _, uncommitted = self._storage.calls.call(
-                f"the blob {name}", lambda: blob.get_block_list("uncommitted")
-            )
-            return {block.id for block in uncommitted}
-        return set()
 
 
 def _is_same(file: Path, blob: BlobProperties | None) -> bool:
@@ -307,22 +299,22 @@ class Download:
         with blocks_at_once() as start:
             for first in range(0, size, length):
                 count = min(length, size - first)
-                if journal.has(first):
+                if first in journal.done:
                     report(count)
                     continue
 
                 def take(first: int = first, count: int = count) -> None:
                     data = self._storage.read(container, str(blob.name), first, count)
                     os.pwrite(descriptor, data, first)
-                    journal.add(first, keep=size > BLOCK)
+                    if size > BLOCK:
+                        journal.add(first)
                     report(count)
 
                 start(take)
 
 
 def _blobs_at(at: BlobPath, storage: Storage) -> dict[str, BlobProperties]:
-    """Returns the blobs at a path by their paths below it, without those that stand for folders.
-    Raises UserError for names that no file here can have."""
+    """Returns the blobs at a path by their paths below it. Raises UserError for unfit names."""
     found: dict[str, BlobProperties] = {}
     listed = []
     try:
@@ -353,8 +345,7 @@ _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)
 
 @contextmanager
 def _alone(part: Path, file: Path) -> Iterator[int]:
-    """Opens the partial file of a file, which is created if missing. Raises UserError while another
-    command has it."""
+    """Opens a file's partial file, or makes it. Raises UserError while another command has it."""
     descriptor = os.open(part, os.O_RDWR | os.O_CREAT, 0o666)
     try:
         try:
@@ -375,7 +366,7 @@ def _alone(part: Path, file: Path) -> Iterator[int]:
 
 
 class _Journal:
-    """Journal of the blocks of one version of a blob that have arrived."""
+    """Journal of the blocks of one version of a blob; `done` are the offsets of those here."""
 
     def __init__(self, file: Path, version: str) -> None:
         self._file, self._version, self._lock = file, version, Lock()
@@ -383,18 +374,12 @@ class _Journal:
             head, *lines = file.read_text(encoding="utf-8").splitlines()
         except (OSError, ValueError):
             head, lines = "", []
-        self._done = {int(line) for line in lines if line.isdecimal()} if head == version else set()
-        if not self._done:
+        self.done = {int(line) for line in lines if line.isdecimal()} if head == version else set()
+        if not self.done:
             file.unlink(missing_ok=True)
 
-    def has(self, first: int) -> bool:
-        """Returns True if the block at that offset has arrived."""
-        return first in self._done
-
-    def add(self, first: int, *, keep: bool) -> None:
-        """Records a block whose bytes have been written; `keep` is set for large blobs."""
-        if not keep:
-            return
+    def add(self, first: int) -> None:
+        """Records a block whose bytes have been written."""
         with self._lock, self._file.open("a", encoding="utf-8") as file:
             if file.tell() == 0:
                 file.write(f"{self._version}\n")

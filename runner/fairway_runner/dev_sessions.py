@@ -43,11 +43,8 @@ _LONGEST_NAME = 40
 
 @dataclass(frozen=True)
 class Wanted:
-    """A requested session: its job file, if any, overrides, and the number of nodes.
-
-    It ends `seconds` after its start, and after `idle` seconds without use; 0 is no limit.
-    `jupyter` starts JupyterLab there.
-    """
+    """A requested session. It ends `seconds` after its start, and after `idle` seconds without use;
+    0 is no limit. `jupyter` starts JupyterLab there."""
 
     job: str | None = None
     assignments: Sequence[str] = ()
@@ -113,8 +110,7 @@ def has_jupyter(run: Run) -> bool:
 
 
 def active_sessions(store: RunStore, target: str | None = None) -> tuple[list[Run], list[Finding]]:
-    """Returns the active sessions, of one target or all, the newest last, and the targets that do
-    not answer; `fairway list` names unreadable runs."""
+    """Returns the active sessions, of one target or all, the newest last, and silent targets."""
     found: list[Run] = []
     for run in store.unsorted():
         with suppress(UserError, OSError):
@@ -168,8 +164,7 @@ class SessionAccess:
 
 
 def look(beside: Beside) -> SessionAccess | None:
-    """Asks the session for its access; returns None before its script has begun, as while its setup
-    runs. Raises SessionFailed if it does not answer, or gives an invalid answer."""
+    """Asks for the session's access; None before its script has begun. Raises SessionFailed."""
     said = beside.ask(["sh", "-c", _QUESTION])
     facts = dict(re.findall(r"^fairway-(\w+)=(.*)$", said, re.MULTILINE))
     if facts == {"begun": "no"}:

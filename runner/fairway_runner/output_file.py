@@ -42,10 +42,7 @@ _LONGEST = 120.0  # seconds for Graphviz; only a hanging one takes so long
 
 
 def require_writable(file: Path) -> None:
-    """Raises UserError, before any work, if no picture can be written to a file of that name.
-
-    Its exit code is 4 if Graphviz is missing.
-    """
+    """Raises UserError if no picture can be written there, with exit code 4 without Graphviz."""
     if file.suffix not in (".md", ".svg"):
         message = f"{file}: a diagram is Markdown or SVG"
         raise UserError.of("bad-output", message, "use a name that ends in .md or .svg")

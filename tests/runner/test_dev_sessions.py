@@ -105,11 +105,9 @@ class TestRuns:
         self, make_run: MakeRun, store: RunStore, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         make_run("job-a", [{"state": "running"}], state="running")
-        with pytest.raises(UserError, match="no session is running in"):
-            chosen(store, None)
+        refused(lambda: chosen(store, None), "no session is running in")
         _session(make_run, "dev-old", state="cancelled")
-        with pytest.raises(UserError, match="no session is running in"):
-            chosen(store, None)
+        refused(lambda: chosen(store, None), "no session is running in")
         said = "job-a is not a session of `fairway dev`"
         hint = refused(lambda: chosen(store, "job-a"), said).hint
         assert hint == "end it with: fairway cancel job-a"

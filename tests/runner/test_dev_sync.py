@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from endings import refused
 from programs import executable, finished
 from running import MakeRun
 
@@ -184,8 +185,7 @@ def test_dev_sync_names_an_unreadable_file(
 
     monkeypatch.setattr(tarfile.TarFile, "add", add)
     sync = sync_of(make_run("dev-a"), Known(code, (), {}), node, has_rsync=False)
-    with pytest.raises(UserError, match=r"a\.py: Permission denied"):
-        sync.send()
+    refused(lambda: sync.send(), r"a\.py: Permission denied")
 
 
 def test_dev_sync_of_an_unreadable_folder_removes_nothing_on_the_node(
@@ -194,12 +194,10 @@ def test_dev_sync_of_an_unreadable_folder_removes_nothing_on_the_node(
     run = make_run("dev-a")
     sync = sync_of(run, Known.of(code, []), node)
     (code / "loop").symlink_to("loop")
-    with pytest.raises(UserError, match="loop: Too many levels of symbolic links"):
-        sync.send()
+    refused(lambda: sync.send(), "loop: Too many levels of symbolic links")
     (code / "loop").unlink()
     code.rename(tmp_path / "moved")
-    with pytest.raises(UserError, match="code: No such file or directory"):
-        sync.send()
+    refused(lambda: sync.send(), "code: No such file or directory")
     assert (node / "a.py").exists()
     (tmp_path / "moved").rename(code)
     assert not sync.send()
@@ -308,8 +306,7 @@ def test_dev_sync_with_a_damaged_record_of_sent_files_is_refused(
     run = make_run("dev-a")
     assert Known.read(run) is None
     (run.folder / ".sent.json").write_text(text)
-    with pytest.raises(UserError, match=r"\.sent\.json cannot be read"):
-        Known.read(run)
+    refused(lambda: Known.read(run), r"\.sent\.json cannot be read")
 
 
 def test_dev_sync_command_failure_reports_the_last_errors(make_run: MakeRun) -> None:
@@ -384,9 +381,8 @@ class TestHost:
         run = make_run("dev-b")
         (run.folder.parents[1] / "ssh" / "key.pub").unlink()
         monkeypatch.setenv("PATH", "/nowhere")
-        with pytest.raises(UserError, match="`ssh-keygen` is not on this machine's PATH") as caught:
-            dev_sessions.server_command(run)
-        assert caught.value.exit_code == 4
+        lacking = "`ssh-keygen` is not on this machine's PATH"
+        refused(lambda: dev_sessions.server_command(run), lacking, 4)
         executable(home / "ssh-keygen", "echo No user exists for uid 7 >&2\nexit 255")
         monkeypatch.setenv("PATH", str(home), prepend=os.pathsep)
         with pytest.raises(UserError, match="has made no key: No user exists for uid 7"):

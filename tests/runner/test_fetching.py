@@ -7,7 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from endings import ends
+from endings import ends, refused
 from running import MakeRun, RunFairway
 
 from fairway_core.findings import UserError
@@ -120,9 +120,8 @@ def test_fetch_refuses_to_overwrite_a_file_that_differs_only_in_content(
     (mine := tmp_path / "to/1/log.txt").parent.mkdir(parents=True)
     mine.write_text("two\n")
     os.utime(mine, ns=(run.log(1).stat().st_atime_ns, run.log(1).stat().st_mtime_ns))
-    with pytest.raises(UserError, match=r"files already exist in .*/to: 1/log\.txt") as raised:
-        fetch(run, tmp_path / "to")
-    assert (raised.value.findings[0].id, raised.value.exit_code) == ("existing-files", 3)
+    said = r"files already exist in .*/to: 1/log\.txt"
+    assert refused(lambda: fetch(run, tmp_path / "to"), said, 3).id == "existing-files"
     assert found(tmp_path / "to") == {"1/log.txt": b"two\n"}
     fetch(run, tmp_path / "to", force=True)
     assert found(tmp_path / "to")["1/log.txt"] == b"one\n"
@@ -178,8 +177,7 @@ def test_fetch_writes_nothing_through_a_link(run: Run, tmp_path: Path) -> None:
     (outputs / "latest").unlink()
     (outputs / "latest").mkdir()
     (outputs / "latest" / "weights").write_text("new")
-    with pytest.raises(UserError, match=r": 0/model/latest\n"):
-        fetch(run, to)
+    refused(lambda: fetch(run, to), r": 0/model/latest\n")
     assert fetch(run, to, force=True).files == ("0/model/latest/weights",)
     assert (to / "0/model/deep/weights").read_bytes() == bytes(10)
     assert (to / "0/model/latest/weights").read_text() == "new"
@@ -192,19 +190,16 @@ def test_fetch_writes_nothing_through_a_link(run: Run, tmp_path: Path) -> None:
 def test_fetch_that_fails_leaves_no_partial_file(
     make_run: MakeRun, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(UserError, match="no outputs or logs yet"):
-        fetch(make_run("empty-a"), tmp_path / "to")
+    refused(lambda: fetch(make_run("empty-a"), tmp_path / "to"), "no outputs or logs yet")
     (tmp_path / "file").touch()
-    with pytest.raises(UserError, match="cannot be written"):
-        fetch(run, tmp_path / "file" / "to")
+    refused(lambda: fetch(run, tmp_path / "file" / "to"), "cannot be written")
 
     def fails(source: Path, target: Path) -> None:
         target.write_bytes(b"half")
         raise OSError(28, "No space left on device", str(target))
 
     monkeypatch.setattr(fetching, "copy_file", fails)
-    with pytest.raises(UserError, match="No space left"):
-        fetch(run, tmp_path / "to")
+    refused(lambda: fetch(run, tmp_path / "to"), "No space left")
     assert found(tmp_path / "to") == {}
 
 

@@ -24,9 +24,8 @@ from fairway_core.environment import load_environment, read_environment
 from fairway_core.findings import UserError
 from fairway_core.project import Project
 from fairway_runner.jobs.job_file import load_job
-from fairway_runner.starter import Settings, write_project
 from fairway_runner.starter.answers import account_answers
-from fairway_runner.starter.project import name_from, project_files
+from fairway_runner.starter.project import Settings, name_from, project_files, write_project
 
 pytestmark = pytest.mark.integration
 

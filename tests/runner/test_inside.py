@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from endings import refused
 from programs import finished
 from running import MakeRun
 
 from fairway_agent import inside
 from fairway_agent.inside import Process, chosen
-from fairway_core.findings import UserError
 from fairway_runner.engines.engine import inside_command
 from fairway_runner.runs.store import enter
 
@@ -184,5 +184,4 @@ def test_inside_refuses_unknown_tasks_nodes_and_ranks_of_the_run(
     tasks = [{"state": "running", "nodes": 2, "processes_per_node": 2}, {"state": "queued"}]
     run = make_run("job-a", tasks, state="running", engine="ssh", target="pair")
     monkeypatch.setattr(type(run), "refresh", lambda *_, **__: None)
-    with pytest.raises(UserError, match=says):
-        enter(run, ["true"], **wanted)
+    refused(lambda: enter(run, ["true"], **wanted), says)

@@ -5,11 +5,10 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 
 import pytest
-from endings import ends
+from endings import ends, refused
 from running import MakeRun, RunFairway
 
 import fairway_hpc
-from fairway_core.findings import UserError
 from fairway_core.target import Target
 from fairway_runner.jobs.job_file import load_job
 from fairway_runner.runs.labels import labelled
@@ -17,18 +16,15 @@ from fairway_runner.runs.store import RunStore
 from fairway_runner.submit.prepare import prepare
 
 
-def test_tag_command_adds_and_removes_tags(
-    fairway: RunFairway, make_run: MakeRun, store: RunStore
-) -> None:
+def test_tag_command_adds_and_removes_tags(here: RunFairway, make_run: MakeRun) -> None:
     run = make_run("job-a", tags=["first"])
-    folder = store.base.parent
     for words, says in (
         ([], "job-a first\n"),
         (["best", "lr=0.1", "first"], "job-a first best lr=0.1\n"),
         (["--remove", "first", "--remove", "best"], "job-a lr=0.1\n"),
         (["--remove", "lr=0.1"], "job-a has no tags\n"),
     ):
-        assert fairway(folder, "tag", "job-a", *words) == (0, says, "")
+        assert here("tag", "job-a", *words) == (0, says, "")
     assert run.tags == ()
     assert json.loads((run.folder / "run.json").read_text())["tags"] == ["first"]
 
@@ -80,8 +76,7 @@ def test_damaged_labels_file_is_reported_and_other_runs_are_listed(
         assert "labels.json: damaged" in err
     run = make_run("job-c")
     (run.folder / "labels.lock").mkdir()
-    with pytest.raises(UserError, match="cannot be written"):
-        run.label(["best"])
+    refused(lambda: run.label(["best"]), "cannot be written")
 
 
 def test_tags_and_notes_of_job_file_and_command_line_are_combined(
@@ -96,8 +91,7 @@ def test_tags_and_notes_of_job_file_and_command_line_are_combined(
     assert (record.tags, record.note) == (["vision", "lr-3"], "the first")
     more = labelled(record, ["vision", "best"], "another")
     assert (more.tags, more.note) == (["vision", "lr-3", "best"], "another")
-    with pytest.raises(UserError, match="is not a tag"):
-        prepare(load_job(job, ["tags=[a b]"]), Target.local(), store)
+    refused(lambda: prepare(load_job(job, ["tags=[a b]"]), Target.local(), store), "is not a tag")
 
 
 def test_tags_and_notes_are_set_and_filtered_from_python(

@@ -20,7 +20,7 @@ from programs import finished, tool
 from rendered import cluster_of, rendered
 
 from fairway_core.target import Target
-from fairway_runner.jobs import launcher
+from fairway_runner.jobs import templates
 from fairway_runner.jobs.job_file import load_job
 from fairway_runner.jobs.launcher import Launchers, render_launcher
 from fairway_runner.jobs.templates import all_templates, front_matter, template_facts
@@ -160,7 +160,7 @@ def test_launcher_script_shared_by_tasks_equals_the_separately_rendered_one(
     found = [next(shared) for _ in texts[:-1] for _ in range(2)]
     is_shared = launchers.of(file, file.resolve(place)).shares
     assert is_shared == (name not in {"notebook", "nccl-tests", "score"})
-    monkeypatch.setattr(launcher, "is_shipped", lambda _: False)
+    monkeypatch.setattr(templates, "is_shipped", lambda _: False)
     assert [*found, *shared] == list(scripts(Launchers(place)))
 
 

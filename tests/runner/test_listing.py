@@ -17,7 +17,7 @@ from fairway_runner.runs.store import RunStore
 from fairway_runner.submit.prepare import PreparedRun, prepare
 from fairway_runner.submit.run_inputs import resolve_files
 from fairway_runner.submit.submission import submit
-from fairway_runner.submit.target_selection import TargetSelection, prepare_for
+from fairway_runner.submit.target_selection import prepare_for
 from fairway_runner.targets.lookup import find_target
 
 POOL = """\
@@ -120,9 +120,8 @@ def test_sweep_over_files_that_cannot_be_listed_warns_or_is_refused(
     prepared = prepare(load_job(write(project)), find_target("pool"), RunStore.here(), asks=False)
     assert files_of(prepared) == ["**/*.jpg"]
     assert any("each file of the input `images`" in each.message for each in prepared.warnings)
-    choice = TargetSelection((find_target("pool"), find_target("pool")))
-    job = load_job(write(project))
-    finding = refused(lambda: prepare_for(job, choice, RunStore.here(), copies=True))
+    job, names = load_job(write(project)), ("pool", "local")
+    finding = refused(lambda: prepare_for(job, names, RunStore.here(), copies=True))
     assert finding.id == "one-target"
     assert "lists the files of an input, which differ from target to target" in finding.message
     assert finding.location is not None

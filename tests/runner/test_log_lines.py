@@ -12,7 +12,6 @@ from running import MakeRun, RunFairway
 
 from fairway_agent import process_limits
 from fairway_cli.ui.follow import Shape, copy_logs, tail_offset
-from fairway_core.findings import UserError
 from fairway_runner.runs.log_lines import LogLine, Selection, logs_of, names_ranks, require_attempt
 from fairway_runner.runs.records import STEPS_FILE
 from fairway_runner.runs.store import Run
@@ -58,8 +57,7 @@ def test_logs_grep_selects_matching_lines_and_refuses_bad_patterns(
     ends(here("logs", "job-b", "--grep", "loss["), 2, "--grep: `loss[` is not a regular expression")
     monkeypatch.setattr(process_limits, "CPU_LIMIT", 0.05)
     run = make_run("job-c", [{"log": "a" * 40 + "!\n"}])
-    with pytest.raises(UserError, match="` was stopped after"):
-        _shown(run, grep=re.compile("(a+)+$"))
+    refused(lambda: _shown(run, grep=re.compile("(a+)+$")), "` was stopped after")
     assert tail_offset(tmp_path / "log.txt", 3) == 0
 
 
@@ -136,8 +134,7 @@ def test_logs_name_ranks_if_the_launcher_or_the_job_labels_them(
     assert names_ranks(run) == named
     if "label_ranks" not in options or not options["label_ranks"]:
         # Without labels, the rank of a line is unknown; an empty result would mislead.
-        with pytest.raises(UserError, match="does not say which rank printed a line"):
-            run.logs(rank=1)
+        refused(lambda: run.logs(rank=1), "does not say which rank printed a line")
 
 
 AGAIN = "one\nfairway: attempt 2: the one before ended with exit code 3\ntwo\n"
@@ -156,23 +153,21 @@ def test_logs_of_an_attempt_show_only_its_lines(make_run: MakeRun, log: str) -> 
     first, line, second = (f"[0] {each}" for each in log.splitlines())
     assert shown(1) == [first, "[1] other"]
     assert shown(2) == [line, second]
-    with pytest.raises(UserError, match="job-a has no attempt 3") as caught:
-        shown(3)
-    assert caught.value.findings[0].hint == "its attempts are 1 to 2"
+    finding = refused(lambda: shown(3), "job-a has no attempt 3")
+    assert finding.hint == "its attempts are 1 to 2"
     assert refused(lambda: require_attempt(run, [1], 2)).hint == "its only attempt is 1"
 
 
 def test_logs_ignore_attempt_lines_that_a_program_printed(
-    make_run: MakeRun, fairway: RunFairway
+    make_run: MakeRun, here: RunFairway
 ) -> None:
     """A program may print the log of a run that it submitted."""
     log = "one\nfairway: attempt 2: a line of its own\ntwo\nfairway: attempt 1 left no more lines\n"
     twice = {"attempt": 1, "begins": [len(log) + 4]}
-    run = make_run("job-a", [{"log": log}, {"log": log + AGAIN, **twice}])
-    base = run.folder.parents[2]
-    of = [(each[0], each[1]) for each in _records(base, fairway, "job-a")]
+    make_run("job-a", [{"log": log}, {"log": log + AGAIN, **twice}])
+    of = [(each[0], each[1]) for each in _records(here, "job-a")]
     assert of == [*([(0, 1)] * 4), *([(1, 1)] * 5), *([(1, 2)] * 2)]
-    ends(fairway(base, "logs", "job-a", "--task", "0", "--attempt", "1"), 0, printed=log)
+    ends(here("logs", "job-a", "--task", "0", "--attempt", "1"), 0, printed=log)
     # A log may be read before the state that belongs to it.
     for state, seen in (("queued", 2), ("running", 1)):
         going = make_run(f"job-{state}", [{"log": AGAIN, "state": state}], state="running")
@@ -231,8 +226,7 @@ def test_run_logs_refuses_unknown_tasks_ranks_and_attempts(
     make_run: MakeRun, wanted: Any, says: str
 ) -> None:
     run = make_run("job-a", [{"log": "one\n"}, {}])
-    with pytest.raises(UserError, match=says):
-        run.logs(**wanted)
+    refused(lambda: run.logs(**wanted), says)
 
 
 def test_logs_of_the_only_rank_are_all_lines(make_run: MakeRun, here: RunFairway) -> None:
@@ -245,30 +239,29 @@ def test_logs_of_the_only_rank_are_all_lines(make_run: MakeRun, here: RunFairway
     ends(here("logs", "job-a", "--rank", "0"), 2, "name the run of one of them: job-a-one")
 
 
-def _records(folder: Path, fairway: RunFairway, *words: str) -> list[Any]:
-    code, out, err = fairway(folder, "logs", *words, "--json")
+def _records(here: RunFairway, *words: str) -> list[Any]:
+    code, out, err = here("logs", *words, "--json")
     assert (code, err) == (0, "")
     assert out.isascii()
     return [tuple(json.loads(line).values()) for line in out.splitlines()]
 
 
-def test_logs_json_prints_one_object_per_line(make_run: MakeRun, fairway: RunFairway) -> None:
+def test_logs_json_prints_one_object_per_line(make_run: MakeRun, here: RunFairway) -> None:
     """The records equal those of `Run.logs`, with any selection of lines."""
     logs = [{"log": RANKS.replace("\n", "\r\n"), "processes_per_node": 2}]
     run = make_run("job-a", [*logs, {"log": f"{AGAIN}\xff\x1b[2J\n", **TWICE}, {}])
-    base = run.folder.parents[2]
     every = [(each.task, each.attempt, each.rank, each.text) for each in run.logs()]
     assert len(every) == 8
-    assert _records(base, fairway, "job-a") == every
-    assert _records(base, fairway, "job-a", "-f") == every
-    assert _records(base, fairway, "job-a", "--tail", "1") == [every[3], every[-1]]
-    assert _records(base, fairway, "job-a", "--attempt", "2") == every[5:]
-    assert _records(base, fairway, "job-a", "--task", "0", "--rank", "1") == every[1:4:2]
-    assert _records(base, fairway, "job-a", "--grep", "^step 2$") == every[2:4]
-    assert _records(base, fairway, "job-a", "--task", "2") == []
-    out = fairway(base, "logs", "job-a", "--json", "--tail", "1", "--task", "0")[1]
+    assert _records(here, "job-a") == every
+    assert _records(here, "job-a", "-f") == every
+    assert _records(here, "job-a", "--tail", "1") == [every[3], every[-1]]
+    assert _records(here, "job-a", "--attempt", "2") == every[5:]
+    assert _records(here, "job-a", "--task", "0", "--rank", "1") == every[1:4:2]
+    assert _records(here, "job-a", "--grep", "^step 2$") == every[2:4]
+    assert _records(here, "job-a", "--task", "2") == []
+    out = here("logs", "job-a", "--json", "--tail", "1", "--task", "0")[1]
     assert json.loads(out) == {"task": 0, "attempt": 1, "rank": 1, "text": "step 2"}
-    ends(fairway(base, "logs", "job-a", "--json", "--task", "7"), 2, printed="")
+    ends(here("logs", "job-a", "--json", "--task", "7"), 2, printed="")
     run = make_run("job-b", [{"log": "one\n"}, {}])
     (run.folder / "finally.jsonl").write_text("{}")
     run.log(1).parent.mkdir(exist_ok=True)
@@ -276,12 +269,11 @@ def test_logs_json_prints_one_object_per_line(make_run: MakeRun, fairway: RunFai
     (run.folder / "setup.jsonl").write_text("{}")
     (run.folder / "setup").mkdir()
     (run.folder / "setup/log.txt").write_text("installed\n")
-    base = run.folder.parents[2]
     named = [("setup", "installed"), (0, "one"), ("finally", "merged")]
-    assert [(each[0], each[3]) for each in _records(base, fairway, "job-b")] == named
-    assert _records(base, fairway, "job-b", "--task", "finally") == [("finally", 1, None, "merged")]
+    assert [(each[0], each[3]) for each in _records(here, "job-b")] == named
+    assert _records(here, "job-b", "--task", "finally") == [("finally", 1, None, "merged")]
     setup = ("job-b", "--task", "setup")
-    assert _records(base, fairway, *setup, "--attempt", "1") == [("setup", 1, None, "installed")]
-    assert fairway(base, "logs", *setup)[1] == "installed\n"
-    ends(fairway(base, "logs", *setup, "--rank", "1"), 2, printed="")
-    ends(fairway(base, "logs", "job-a", "--task", "setup"), 2, printed="")
+    assert _records(here, *setup, "--attempt", "1") == [("setup", 1, None, "installed")]
+    assert here("logs", *setup)[1] == "installed\n"
+    ends(here("logs", *setup, "--rank", "1"), 2, printed="")
+    ends(here("logs", "job-a", "--task", "setup"), 2, printed="")

@@ -10,7 +10,6 @@ from running import MakeRun, RunFairway
 
 from fairway_cli.commands.arguments import complete_runs
 from fairway_core.environment.selection import project_folder
-from fairway_core.findings import UserError
 from fairway_core.project_folder import find_project
 from fairway_hpc import runs
 
@@ -70,8 +69,7 @@ def test_project_folder_is_the_current_folder_without_a_project(
     gone.mkdir()
     monkeypatch.chdir(gone)
     gone.rmdir()
-    with pytest.raises(UserError, match="the current folder was removed"):
-        find_project()
+    refused(lambda: find_project(), "the current folder was removed")
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root could give files to another")

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from endings import refused
 from running import MakeRun
 
 from fairway_core.findings import UserError
@@ -50,10 +51,8 @@ def test_job_accepts_finally_with_underscore_and_refuses_steps() -> None:
 
 
 def test_job_refuses_unsupported_values_by_type_size_or_depth() -> None:
-    with pytest.raises(UserError, match=r"`params\.x`.*found an `object`"):
-        Job(**X, params={"x": object()})
-    with pytest.raises(UserError, match=r"`params\.x`.*found a `type`"):
-        Job(**X, params={"x": np.float32})
+    refused(lambda: Job(**X, params={"x": object()}), r"`params\.x`.*found an `object`")
+    refused(lambda: Job(**X, params={"x": np.float32}), r"`params\.x`.*found a `type`")
     with pytest.raises(UserError, match="more than 100,000 values"):
         Job(**X, sweep={"points": {"grid": {"x": range(10**30)}}})
     endless: list[object] = []
@@ -84,8 +83,7 @@ def test_functions_refuse_text_in_place_of_a_list(
 ) -> None:
     run = make_run("job-a")
     monkeypatch.chdir(store.base.parent)
-    with pytest.raises(UserError, match="expected a list, found the text"):
-        call()
+    refused(lambda: call(), "expected a list, found the text")
     assert [each.id for each in runs()] == ["job-a"]
     assert run.tags == ()
 
@@ -113,10 +111,8 @@ def test_functions_refuse_unknown_states_missing_folders_and_wrong_jobs(
     store: RunStore, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.chdir(store.base.parent)
-    with pytest.raises(UserError, match="`done` is not a state of a run"):
-        runs(states=["done"])
-    with pytest.raises(UserError, match="absent is not a folder"):
-        runs(tmp_path / "absent")
+    refused(lambda: runs(states=["done"]), "`done` is not a state of a run")
+    refused(lambda: runs(tmp_path / "absent"), "absent is not a folder")
     with pytest.raises(UserError, match="expected a `Job` or the path of a job file, found a map"):
         submit(X)  # type: ignore[arg-type]
     for number in (math.inf, 10**5000):

@@ -10,11 +10,10 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from endings import ends
+from endings import ends, refused
 from running import MakeRun, RunFairway
 
 from fairway_cli.ui.catalogue import gpu_table, use_table
-from fairway_core.findings import UserError
 from fairway_runner.output_file import write_output
 from fairway_runner.runs.figures import Gpu, Sample, figures, summarize_use
 from fairway_runner.runs.records import STEPS_FILE, StepRecord, steps_text
@@ -23,7 +22,7 @@ from fairway_runner.runs.report.charts import overlay, points, throughput_metric
 from fairway_runner.runs.report.data import MOST_CURVES, read
 from fairway_runner.runs.report.page import page
 from fairway_runner.runs.report.svg import label, scale_of, tag
-from fairway_runner.runs.store import Run, RunStore
+from fairway_runner.runs.store import Run
 
 MOST = sys.float_info.max
 EVIL = "<script>alert('x')</script>\"'&"
@@ -118,27 +117,21 @@ def test_report_measures_scaling_against_the_smallest_task(sweep: Run) -> None:
     text = page(sweep)
     assert all(f">{shown}</td>" in text for shown in ("100.0%", "75.0%", "50.0%"))
     assert "loss over ranks" in page(sweep, "loss")
-    with pytest.raises(UserError, match="no metric `speed`"):
-        page(sweep, "speed")
+    refused(lambda: page(sweep, "speed"), "no metric `speed`")
     (sweep.folder / STEPS_FILE).write_text(steps_text([StepRecord("one", "one-a", "local", {})]))
-    with pytest.raises(UserError, match="is a run of several steps"):
-        page(sweep, "images_per_second")
+    refused(lambda: page(sweep, "images_per_second"), "is a run of several steps")
 
 
 @pytest.mark.usefixtures("sweep")
-def test_report_command_writes_the_complete_file_or_none(
-    store: RunStore, fairway: RunFairway
-) -> None:
-    folder = store.base.parent
-    code, out, _ = fairway(folder, "report", "sweep-a", "-o", "page.html")
-    assert (code, out) == (0, "page.html\n")
-    assert (folder / "page.html").read_text().endswith("</html>")
-    assert fairway(folder, "report", "sweep-a")[1] == "report-sweep-a.html\n"
+def test_report_command_writes_the_complete_file_or_none(tmp_path: Path, here: RunFairway) -> None:
+    assert here("report", "sweep-a", "-o", "page.html")[:2] == (0, "page.html\n")
+    assert (tmp_path / "page.html").read_text().endswith("</html>")
+    assert here("report", "sweep-a")[1] == "report-sweep-a.html\n"
     facts = {"run_id": "sweep-a", "file": "report-sweep-a.html"}
-    assert json.loads(fairway(folder, "report", "sweep-a", "--json")[1]) == facts
-    done = fairway(folder, "report", "sweep-a", "-o", "none/page.html")
+    assert json.loads(here("report", "sweep-a", "--json")[1]) == facts
+    done = here("report", "sweep-a", "-o", "none/page.html")
     ends(done, 2, "cannot be written: No such file or directory")
-    assert [path.name for path in folder.glob(".page*")] == []
+    assert [path.name for path in tmp_path.glob(".page*")] == []
 
 
 def test_report_output_writes_into_pipes_links_and_open_files_in_place(tmp_path: Path) -> None:
@@ -324,8 +317,7 @@ def test_report_overlay_draws_several_runs_in_one_chart(
     assert found.charts[0][1].count('class="series') == 2
     run = make_run("job-e", metrics=LOSS)
     (run.folder / "tasks.jsonl").write_text("{")
-    with pytest.raises(UserError, match="job-e"):
-        overlay([run])
+    refused(lambda: overlay([run]), "job-e")
 
 
 BUSY = Sample(
@@ -390,21 +382,20 @@ def test_report_page_draws_figures_of_each_node(make_run: MakeRun) -> None:
 
 
 def test_figures_are_shown_by_top_show_and_report(
-    make_run: MakeRun, fairway: RunFairway, store: RunStore
+    make_run: MakeRun, here: RunFairway, tmp_path: Path
 ) -> None:
-    here = store.base.parent
     run = make_run("job-aaaaaa", state="succeeded")
     none = "job-aaaaaa  succeeded\nnone of its nodes was sampled\n"
-    assert fairway(here, "top", "job", "--once") == (0, none, "")
+    assert here("top", "job", "--once") == (0, none, "")
     write(run, {"nd-1": [{"time": 1.7e9, "cpu": 0.25, "gpus": [{"index": 3, "use": 0.5}]}]})
     assert len(figures(run)["nd-1"]) == 1
-    shown = fairway(here, "top", "job", "--gpus")[1].splitlines()
+    shown = here("top", "job", "--gpus")[1].splitlines()
     assert [line.split() for line in shown[1:3]] == [["NODE", "GPU", "USE"], ["nd-1", "3", "50%"]]
     assert shown[-1] == "so far: GPUs 50 % busy; processors 25 % busy"
-    facts = json.loads(fairway(here, "top", "job", "--json")[1])
+    facts = json.loads(here("top", "job", "--json")[1])
     assert (facts["run_id"], facts["state"]) == ("job-aaaaaa", "succeeded")
     (node,) = facts["nodes"]
     assert (node["node"], node["time"], node["cpu"]) == ("nd-1", "2023-11-14T22:13:20Z", 0.25)
-    assert "use     GPUs 50 % busy" in fairway(here, "show", "job")[1]
-    assert fairway(here, "report", "job")[:2] == (0, "report-job-aaaaaa.html\n")
-    assert "GPUs 50 % busy" in (here / "report-job-aaaaaa.html").read_text()
+    assert "use     GPUs 50 % busy" in here("show", "job")[1]
+    assert here("report", "job")[:2] == (0, "report-job-aaaaaa.html\n")
+    assert "GPUs 50 % busy" in (tmp_path / "report-job-aaaaaa.html").read_text()

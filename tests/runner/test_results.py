@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from endings import ends
+from endings import ends, refused
 from running import MakeRun, RunFairway
 
 import fairway_hpc
@@ -44,8 +44,7 @@ def test_best_compares_the_last_values_of_succeeded_tasks(make_run: MakeRun) -> 
     ):
         with pytest.raises(UserError, match=says):
             metric_name(run.record.metrics, metric, run.id)
-    with pytest.raises(UserError, match="has printed `loss`"):
-        best(two, "loss", lowest=True)
+    refused(lambda: best(two, "loss", lowest=True), "has printed `loss`")
 
 
 @pytest.mark.parametrize(
@@ -81,7 +80,7 @@ def test_best_leaves_out_tasks_that_diverged(
 
 
 def test_best_command_knows_the_better_direction_or_asks_for_it(
-    here: RunFairway, make_run: MakeRun, fairway: RunFairway, store: RunStore
+    here: RunFairway, make_run: MakeRun
 ) -> None:
     make_run("job-a", [task("3"), task("2")], metrics=METRICS)
     ends(here("best", "job-a", "--min"), 0, printed="task 1 of job-a: loss 2\n  lr: 2\n")
@@ -91,29 +90,27 @@ def test_best_command_knows_the_better_direction_or_asks_for_it(
     ends(here("best", "job-a", "--metric", "loss"), 0, printed="task 1 of job-a: loss 2\n  lr: 2\n")
     tasks = [{"params": {"lr": each}, "log": f"norm={each}\n"} for each in "32"]
     run = make_run("job-b", tasks, metrics={"norm": "norm=([0-9.]+)"})
-    folder = store.base.parent
-    done = fairway(folder, "best", "job-b")
-    ends(done, 2, "it is not known whether lower or higher `norm` is better", "add --min or --max")
+    unknown = "it is not known whether lower or higher `norm` is better"
+    ends(here("best", "job-b"), 2, unknown, "add --min or --max")
     said = {"norm": {"pattern": "norm=([0-9.]+)", "better": "lower"}}
     (run.folder / "job.json").write_text(json.dumps({"metrics": said}))
-    assert fairway(folder, "best", "job-b")[:2] == (0, "task 1 of job-b: norm 2\n  lr: 2\n")
+    assert here("best", "job-b")[:2] == (0, "task 1 of job-b: norm 2\n  lr: 2\n")
 
 
 def test_show_limits_tasks_and_prints_how_many_are_left_out(
-    fairway: RunFairway, make_run: MakeRun, store: RunStore
+    here: RunFairway, make_run: MakeRun
 ) -> None:
     tasks = [task(str(n), "failed" if n % 10 == 0 else "succeeded", exit_code=3) for n in range(60)]
     run = make_run("job-a", tasks, metrics=METRICS, state="failed")
-    folder = store.base.parent
-    _, out, _ = fairway(folder, "show", "job-a")
+    _, out, _ = here("show", "job-a")
     assert out.startswith("job-a  failed  on local  1m00s\n")
     assert "54 succeeded, 6 failed" in out or "6 failed, 54 succeeded" in out
     assert "… and 10 more; all of them: --limit 0" in out
-    lines = fairway(folder, "show", "job-a", "--failed")[1].splitlines()
+    lines = here("show", "job-a", "--failed")[1].splitlines()
     assert [line.split()[0] for line in lines[-6:]] == ["0", "10", "20", "30", "40", "50"]
     assert lines[-7].split() == ["TASK", "lr", "STATE", "EXIT", "TIME", "loss"]
     assert lines[-1].split() == ["50", "50", "failed", "3", "5.0s", "50"]
-    facts = json.loads(fairway(folder, "show", "job-a", "--json", "--failed")[1])
+    facts = json.loads(here("show", "job-a", "--json", "--failed")[1])
     assert [each["metrics"]["loss"] for each in facts["task_list"]] == [*range(0, 60, 10)]
     assert facts["folder"] == str(run.folder)
 

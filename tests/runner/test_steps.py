@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from endings import ends
+from endings import ends, refused
 from running import MakeRun, RunFairway
 
 from fairway_core.findings import UserError
@@ -122,13 +122,10 @@ def test_steps_with_a_mistake_are_refused_at_their_line(
     tmp_path: Path, named: Any, common: dict[str, Any], message: str, hint: str
 ) -> None:
     document = load_job(write(tmp_path, named, **common)).document
-    with pytest.raises(UserError) as caught:
-        read_steps(document, "pipe-a")
-    (finding,) = caught.value.findings
+    finding = refused(lambda: read_steps(document, "pipe-a"), code=2)
     assert message in finding.message
     assert hint in finding.hint
     assert finding.location is not None
-    assert caught.value.exit_code == 2
 
 
 def _best(name: str = "model", **which: str) -> Any:
@@ -205,8 +202,7 @@ def test_steps_file_that_is_damaged_is_reported(
 ) -> None:
     run = make_run("pipe-abc", state="running")
     (run.folder / STEPS_FILE).write_text(text)
-    with pytest.raises(UserError, match=r"steps\.json: damaged"):
-        recorded_steps(run.folder)
+    refused(lambda: recorded_steps(run.folder), r"steps\.json: damaged")
     ends(here("wait", run.id), 2, "steps.json: damaged")
 
 

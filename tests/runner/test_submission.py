@@ -2,13 +2,12 @@
 
 import json
 import os
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from endings import ends
+from endings import ends, refused
 from running import MakeRun, RunFairway
 from targets import target_of
 
@@ -24,7 +23,7 @@ from fairway_runner.jobs.job_file import JobFile, load_job
 from fairway_runner.runs.folder import TakenId
 from fairway_runner.runs.records import read_plan
 from fairway_runner.runs.store import Run, RunStore
-from fairway_runner.submit.prepare import prepare
+from fairway_runner.submit.prepare import PreparedRun, prepare
 from fairway_runner.submit.run_plan import (
     Inputs,
     budget_of,
@@ -32,7 +31,12 @@ from fairway_runner.submit.run_plan import (
     require_readable,
     secret_values,
 )
-from fairway_runner.submit.submission import error_with_state, find_earlier, repeat
+from fairway_runner.submit.submission import (
+    error_with_state,
+    find_recorded,
+    repeat,
+    require_run_id,
+)
 
 
 def _pool(**fields: Any) -> Target:
@@ -85,9 +89,7 @@ def test_input_that_is_unknown_is_refused_at_its_line(
 ) -> None:
     target = _pool(storage={"containers": ["datasets"]}, mounts={"data": "/data"})
     job_file, job = _job(tmp_path, target, inputs={"words": source})
-    with pytest.raises(UserError, match=message) as caught:
-        inputs_of(job_file, job, target)
-    location = caught.value.findings[0].location
+    location = refused(lambda: inputs_of(job_file, job, target), message).location
     assert location is not None
     assert "words" in location.text or "from" in location.text
 
@@ -103,8 +105,7 @@ def test_input_that_is_unknown_is_refused_at_its_line(
 def test_secret_that_the_target_cannot_read_is_refused(
     target: Target, source: str, message: str
 ) -> None:
-    with pytest.raises(UserError, match=message):
-        require_readable({"WANDB": source}, target)
+    refused(lambda: require_readable({"WANDB": source}, target), message)
 
 
 def test_secret_that_is_missing_or_short_is_refused_at_its_place(tmp_path: Path) -> None:
@@ -135,8 +136,7 @@ def test_secret_that_is_missing_or_short_is_refused_at_its_place(tmp_path: Path)
     ],
 )
 def test_submission_refuses_invalid_values(tmp_path: Path, field: str, value: object) -> None:
-    with pytest.raises(UserError):
-        _job(tmp_path, _pool(), **{field: value})
+    refused(lambda: _job(tmp_path, _pool(), **{field: value}))
 
 
 def test_submission_records_the_release_command_of_a_job_that_has_one(
@@ -159,25 +159,26 @@ def test_priority_of_each_form_has_a_number(tmp_path: Path, priority: object, nu
 
 
 def test_submission_with_the_same_job_and_id_finds_the_earlier_run(
-    store: RunStore, make_run: Callable[..., Run]
+    tmp_path: Path, store: RunStore
 ) -> None:
-    run = make_run("chosen")
-    (run.folder / "target.json").write_text("{}")
-    files = {name: (run.folder / name).read_text() for name in ("job.json", "target.json")}
-    assert find_earlier(store, "chosen", files) == run
-    assert find_earlier(store, "another", files) is None
-    with pytest.raises(UserError, match="is of another job"):
-        find_earlier(store, "chosen", {**files, "job.json": "{}"})
-    made = make_run("a-1")
+    def prepared(run_id: str, **fields: Any) -> PreparedRun:
+        job_file, _ = _job(tmp_path, Target.local(), **fields)
+        return prepare(job_file, Target.local(), store, run_id=run_id)
+
+    made = prepared("chosen")
+    run, lock = store.create(made.record, made.all_files())
+    os.close(lock)
+    assert find_recorded(made, store) == run
+    assert find_recorded(prepared("another"), store) is None
+    refused(lambda: find_recorded(prepared("chosen", note="another"), store), "is of another job")
     with pytest.raises(TakenId) as caught:
         store.create(made.record, {})
     assert (caught.value.findings[0].id, caught.value.exit_code) == ("taken-run-id", 2)
 
 
 @pytest.mark.parametrize("run_id", ["", "A", "1a", "a/b", "a b", "../a", "a" * 64])
-def test_submission_with_an_invalid_run_id_is_refused(store: RunStore, run_id: str) -> None:
-    with pytest.raises(UserError, match="is not a run's id"):
-        find_earlier(store, run_id, {})
+def test_submission_with_an_invalid_run_id_is_refused(run_id: str) -> None:
+    refused(lambda: require_run_id(run_id), "is not a run's id")
 
 
 def test_submission_that_loses_a_race_for_its_id_returns_the_existing_run(
@@ -191,10 +192,10 @@ def test_submission_that_loses_a_race_for_its_id_returns_the_existing_run(
     looks: list[Run | None] = []
 
     def seen(*arguments: Any) -> Run | None:
-        looks.append(find_earlier(*arguments) if looks else None)
+        looks.append(find_recorded(*arguments) if looks else None)
         return looks[-1]
 
-    monkeypatch.setattr("fairway_runner.submit.submission.find_earlier", seen)
+    monkeypatch.setattr("fairway_runner.submit.submission.find_recorded", seen)
     assert here(*words)[:2] == (0, "a-1\n")
     assert len(looks) == 2
     assert store.find("a-1").record == begun
@@ -268,8 +269,7 @@ def test_submission_connects_early_only_if_it_will_start(
     prepare(job_file, target, store, asks=asks, copies=copies)
     assert begun == ["nd"] * connects
     job_file, _ = _job(tmp_path, target, secrets={"TOKEN": "env:TOKEN"})
-    with pytest.raises(UserError):
-        prepare(job_file, target, store, asks=asks, copies=copies)
+    refused(lambda: prepare(job_file, target, store, asks=asks, copies=copies))
     assert begun == ["nd"] * connects
 
 
@@ -340,8 +340,5 @@ def test_max_cost_without_a_known_price_is_refused(
 ) -> None:
     service = partial(PriceService, wait=lambda _: None)
     monkeypatch.setattr("fairway_core.cost.service.PriceService", service)
-    with pytest.raises(UserError, match=r"the price of a node of `(pair|local)` is not known") as e:
-        budget_of(JOB, _priced(facts))
-    [finding] = e.value.findings
-    assert hint in (finding.hint or "")
-    assert e.value.exit_code == 2
+    unknown = r"the price of a node of `(pair|local)` is not known"
+    assert hint in refused(lambda: budget_of(JOB, _priced(facts)), unknown, 2).hint

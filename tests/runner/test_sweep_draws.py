@@ -29,7 +29,7 @@ def sample(distribution: dict[str, Any], size: int, seed: int = 7) -> list[Any]:
 
 def sweep(text: str) -> list[dict[str, Any]]:
     parsed = parse_yaml(f"points: {{random: {text}}}\n", "sweep.yaml")
-    return list(points(Document(parsed, parsed.data).validate(Sweep), HERE))
+    return list(points(Document(parsed, parsed.data).validate(Sweep), HERE, {}, ()))
 
 
 EACH: list[dict[str, Any]] = [
@@ -155,7 +155,7 @@ def test_sweep_draws_keep_previously_drawn_values() -> None:
     text = "points: [{grid: {lr: [1, 2]}}, {random: {count: 3, lr: {uniform: [0, 1]}}}]\n"
     parsed = parse_yaml(text, "sweep.yaml")
     section = Document(parsed, parsed.data).validate(Sweep)
-    anew = list(points(section, HERE))
+    anew = list(points(section, HERE, {}, ()))
     drawn = [{"lr": 7.0, "epochs": 3}] * 4
-    found = [point["lr"] for point in points(section, HERE, drawn=drawn)]
+    found = [point["lr"] for point in points(section, HERE, {}, drawn)]
     assert found == [1, 2, 7.0, 7.0, anew[4]["lr"]]

@@ -13,7 +13,7 @@ import pytest
 from endings import refused
 
 from fairway_core.documents import FieldError
-from fairway_core.findings import Finding, UserError, format_finding
+from fairway_core.findings import Finding, format_finding
 from fairway_runner.jobs.project_files import confined
 from fairway_runner.jobs.sweep_sources import (
     file_points,
@@ -203,10 +203,7 @@ def listed(folder: Path, reference: str = "my_points:f") -> list[dict[str, Any]]
 
 def fault(folder: Path, source: str) -> Finding:
     write(folder, source)
-    with pytest.raises(UserError) as caught:
-        listed(folder)
-    assert caught.value.exit_code == 2
-    (finding,) = caught.value.findings
+    finding = refused(lambda: listed(folder), code=2)
     assert "Traceback" not in format_finding(finding)
     assert finding.message.startswith("`my_points:f`: ")
     assert finding.location.file == str(folder / "my_points.py")
@@ -360,8 +357,7 @@ def test_function_points_before_a_fault_are_returned_and_ctrl_c_is_passed_on(
     write(tmp_path, "def f():\n    yield {'a': 1}\n    raise ValueError('no')\n")
     found = function_points("my_points:f", tmp_path)
     assert next(found) == {"a": 1}
-    with pytest.raises(UserError, match="ValueError: no"):
-        next(found)
+    refused(lambda: next(found), "ValueError: no")
     finding = fault(
         tmp_path,
         "def f():\n    try:\n        yield 5\n    finally:\n        raise ValueError('closing')\n",

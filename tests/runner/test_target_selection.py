@@ -19,18 +19,13 @@ from fairway_runner.engines.engine import engine_for
 from fairway_runner.engines.outage import Refused, TargetUnavailable, Unavailable
 from fairway_runner.engines.ssh import SshEngine
 from fairway_runner.jobs.job import Job
-from fairway_runner.jobs.job_file import load_job
+from fairway_runner.jobs.job_file import JobFile, load_job
 from fairway_runner.runs.folder import RunFolder
 from fairway_runner.runs.store import Run, RunStore
 from fairway_runner.runs.view import target_facts
 from fairway_runner.submit.prepare import PreparedRun
 from fairway_runner.submit.submission import prepare_submission, submit
-from fairway_runner.submit.target_selection import (
-    PASSED,
-    TargetSelection,
-    prepare_for,
-    select_targets,
-)
+from fairway_runner.submit.target_selection import PASSED, prepare_for, select_targets
 
 NAMES = ("nd", "spot", "a100")
 
@@ -59,20 +54,19 @@ def _declare(folder: Path, **changes: dict[str, Any]) -> None:
     (folder / ".fairway" / "targets.json").write_text(json.dumps(targets))
 
 
-def _choose(folder: Path, *names: str, **fields: Any) -> TargetSelection:
+def _job(folder: Path, **fields: Any) -> JobFile:
     path = folder / "job.yaml"
-    path.write_text(json.dumps({"name": "a", "command": "true", **fields}))
-    return select_targets(load_job(path), names)
+    path.write_text(json.dumps({"name": "a", "command": "true", "template": "plain", **fields}))
+    return load_job(path)
+
+
+def _choose(folder: Path, *names: str, **fields: Any) -> tuple[str, ...]:
+    targets, _ = select_targets(_job(folder, **fields), names)
+    return tuple(target.name for target in targets)
 
 
 def _prepare(folder: Path, *names: str, asks: bool = True, **fields: Any) -> PreparedRun:
-    choice = _choose(folder, *names, **{"template": "plain", **fields})
-    job_file = load_job(folder / "job.yaml")
-    return prepare_for(job_file, choice, RunStore.here(), copies=True, asks=asks)
-
-
-def _names(choice: TargetSelection) -> tuple[str, ...]:
-    return tuple(target.name for target in choice.targets)
+    return prepare_for(_job(folder, **fields), names, RunStore.here(), copies=True, asks=asks)
 
 
 class TestChoosing:
@@ -93,7 +87,7 @@ class TestChoosing:
     def test_target_choice_prefers_the_command_line_then_the_job_then_local(
         self, project: Path, said: dict[str, Any], words: tuple[str, ...], names: tuple[str, ...]
     ) -> None:
-        assert _names(_choose(project, *words, **said)) == names
+        assert _choose(project, *words, **said) == names
 
     @pytest.mark.parametrize(
         ("target", "said"),
@@ -318,11 +312,8 @@ def world(monkeypatch: pytest.MonkeyPatch, project: Path) -> World:
 
 
 def _submit(folder: Path, names: tuple[str, ...] = NAMES, **fields: Any) -> Run:
-    path = folder / "job.yaml"
-    path.write_text(json.dumps({"name": "a", "command": "true", "template": "plain", **fields}))
-    store = RunStore.here()
-    prepared = prepare_submission(load_job(path), store, names, run_id="mine", tags=["t"])
-    return submit(prepared, store)
+    job_file, store = _job(folder, **fields), RunStore.here()
+    return submit(prepare_submission(job_file, store, names, run_id="mine", tags=["t"]), store)
 
 
 class TestStarting:
@@ -437,14 +428,14 @@ class TestCheapest:
 
         return make
 
-    def order(self, project: Path, by: str | None = None) -> TargetSelection:
+    def order(self, project: Path, by: str | None = None) -> tuple[str, ...]:
         where = {"cheapest": list(NAMES), **({"by": by} if by else {})}
         return _choose(project, target=where, metrics=self.METRICS, nodes=2)
 
     @pytest.mark.parametrize("by", [None, "price"])
     def test_cheapest_orders_targets_by_price(self, project: Path, by: str | None) -> None:
         _declare(project, **self.PRICES)
-        assert _names(self.order(project, by)) == ("spot", "a100", "nd")
+        assert self.order(project, by) == ("spot", "a100", "nd")
 
     def test_cheapest_orders_targets_by_price_per_metric(
         self, project: Path, known: Callable[..., None], make_run: MakeRun
@@ -452,23 +443,21 @@ class TestCheapest:
         # For a million images: 98 / 4900 = 0.020, 30 / 1000 = 0.030, 60 / (8000 / 2) = 0.015.
         runs = {"nd": (4900.0, 1), "spot": (1000.0, 1), "a100": (8000.0, 2)}
         known(make_run, runs, "succeeded")
-        found = self.order(project, "price/images_per_second")
-        assert (_names(found), list(found.warnings)) == (("a100", "nd", "spot"), [])
+        assert self.order(project, "price/images_per_second") == ("a100", "nd", "spot")
+        assert select_targets(load_job(project / "job.yaml"))[1] == []
 
     def test_cheapest_puts_targets_without_a_successful_run_last(
         self, project: Path, known: Callable[..., None], make_run: MakeRun
     ) -> None:
         known(make_run, {"nd": (1.0, 1)}, "succeeded")
         known(make_run, {"spot": (9000.0, 1)}, "failed")
-        found = self.order(project, "price/images_per_second")
-        assert _names(found) == ("nd", "spot", "a100")
-        said = [finding.message for finding in found.warnings]
-        assert said == [
+        assert self.order(project, "price/images_per_second") == ("nd", "spot", "a100")
+        job_file = load_job(project / "job.yaml")
+        prepared = prepare_for(job_file, (), RunStore.here(), copies=True, asks=False)
+        assert [each.message for each in prepared.warnings] == [
             f"no run of `a` on `{name}` succeeded with a `images_per_second`: it comes last"
             for name in ("spot", "a100")
         ]
-        job_file = load_job(project / "job.yaml")
-        prepared = prepare_for(job_file, found, RunStore.here(), copies=True, asks=False)
         assert [each.id for each in prepared.warnings] == ["no-earlier-run"] * 2
 
     def test_cheapest_asks_an_unreachable_target_once(
@@ -490,12 +479,12 @@ class TestCheapest:
         for number in range(3):
             facts = {"target": "nd", "metrics": self.METRICS, "created": 2e9 + number}
             make_run(f"a-new{number}", [{"log": "", "state": "succeeded"}], "succeeded", **facts)
-        assert _names(self.order(project, "price/images_per_second"))[0] == "nd"
+        assert self.order(project, "price/images_per_second")[0] == "nd"
         assert asked == ["a-new2"]
 
     def test_cheapest_refuses_an_unknown_price_or_metric(self, project: Path) -> None:
         _declare(project, nd=self.PRICES["nd"])
-        said = "the price of a node of `spot` is not known"
-        assert refused(lambda: self.order(project), said).path == "target.cheapest"
+        unknown = "the price of a node of `spot` is not known"
+        assert refused(lambda: self.order(project), unknown).path == "target.cheapest"
         _declare(project, **self.PRICES)
         refused(lambda: self.order(project, "price/speed"), "the job has no metric `speed`")

@@ -251,8 +251,7 @@ def test_terraform_outputs_of_a_folder_are_read_with_the_terraform_program(
     )
     assert [target.name for target in read_targets(tmp_path / "out")] == ["spot"]
     executable(programs / "terraform", "printf '╷\\n│ Error: no such blob\\n' >&2; exit 1")
-    finding = refused(lambda: read_targets(tmp_path / "out"), "no such blob", code=5)
-    assert finding.id == "no-outputs"
+    assert refused(lambda: read_targets(tmp_path / "out"), "no such blob", 5).id == "no-outputs"
 
 
 @pytest.mark.parametrize(

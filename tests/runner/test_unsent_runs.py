@@ -9,10 +9,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from endings import ends
+from endings import ends, refused
 from running import RunFairway
 
-from fairway_core.findings import UserError
 from fairway_runner.engines.batch.engine import BatchEngine
 from fairway_runner.engines.outage import TargetUnavailable
 from fairway_runner.engines.remote import engine as remote_engine
@@ -112,9 +111,7 @@ def test_unsent_run_is_listed_cancelled_and_cleaned_without_its_target(unsent: U
 
 def test_unsent_run_cannot_be_waited_for_and_hints_at_resume(unsent: Unsent) -> None:
     run = unsent.submit()
-    with pytest.raises(UserError, match="submit --resume job-a") as caught:
-        run.wait()
-    assert caught.value.findings[0].id == "cut-off-submission"
+    assert refused(run.wait, "submit --resume job-a").id == "cut-off-submission"
     run.cancel()
     asked = list(unsent.line.asked)
     assert unsent("submit", "--resume", "job-a")[0] == 0
@@ -127,9 +124,8 @@ def test_partly_sent_run_stays_with_its_recorded_target(unsent: Unsent) -> None:
     run = unsent.submit()
     assert not run.is_unsent
     assert len(unsent.line.asked) == 2
-    with pytest.raises(UserError, match="is away") as caught:
-        run.cancel()
-    assert (caught.value.exit_code, run.state) == (5, "queued")
+    refused(run.cancel, "is away", 5)
+    assert run.state == "queued"
     assert len(refresh_all([run])) == 1
     assert len(unsent.line.asked) == 4
     unsent.declare(host="10.0.0.5")
@@ -144,8 +140,7 @@ def test_unsent_run_in_submission_is_cancelled_only_by_its_target(unsent: Unsent
     asked = len(unsent.line.asked)
     lock = run.take_lock()
     try:
-        with pytest.raises(UserError, match="is away"):
-            run.cancel()
+        refused(lambda: run.cancel(), "is away")
     finally:
         os.close(lock)
     assert len(unsent.line.asked) == asked + 1
@@ -187,8 +182,7 @@ def test_unsent_run_of_batch_stays_unsent_if_the_service_is_unavailable(
     account = SimpleNamespace(pool_facts=away)
     engine = BatchEngine.__new__(BatchEngine)
     monkeypatch.setitem(engine.__dict__, "account", account)
-    with pytest.raises(UserError, match="is away"):
-        engine.start(run, run.take_lock(), run.folder, {})
+    refused(lambda: engine.start(run, run.take_lock(), run.folder, {}), "is away")
     assert run.is_unsent
     run.take_lock()  # the failed start released the lock
 

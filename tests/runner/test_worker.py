@@ -11,10 +11,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from endings import refused
 
 from fairway_agent import process_limits
 from fairway_agent.process_limits import OverLimit
-from fairway_core.findings import Finding, Location, UserError
+from fairway_core.findings import Finding, Location
 from fairway_runner import worker
 from fairway_runner.engines.outage import Refused
 from fairway_runner.runs.store import Run
@@ -42,9 +43,7 @@ def test_worker_call_uses_folder_and_environment_of_the_caller(
 
 
 def test_worker_raises_errors_of_calls_in_another_process(tmp_path: Path) -> None:
-    with pytest.raises(UserError) as caught:
-        worker.call(find_target, "none")
-    assert [each.id for each in caught.value.findings] == ["unknown-target"]
+    assert refused(lambda: worker.call(find_target, "none")).id == "unknown-target"
     with pytest.raises(FileNotFoundError) as missing:
         worker.call(os.listdir, str(tmp_path / "none"))
     assert missing.value.filename == str(tmp_path / "none")
@@ -68,9 +67,7 @@ def test_worker_call_over_the_time_limit_ends_only_its_process(
         limits.setattr(worker, "CPU", 0.3)
         with pytest.raises(OverLimit):
             worker.call(sum, range(10**12))
-        with pytest.raises(UserError) as caught:
-            worker.look_at_job(sum, range(10**12))
-    assert (caught.value.findings[0].id, caught.value.exit_code) == ("heavy-job", 2)
+        assert refused(lambda: worker.look_at_job(sum, range(10**12)), code=2).id == "heavy-job"
     assert worker.call(os.getpid) != process
 
 

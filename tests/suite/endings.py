@@ -9,7 +9,7 @@ from fairway_core.findings import Finding, UserError
 
 
 def refused(do: Callable[[], object], match: str | None = None, code: int | None = None) -> Finding:
-    """Asserts that a call raises UserError, with that exit code, and returns its only finding."""
+    """Asserts that a call raises UserError with that exit code; returns its only finding."""
     with pytest.raises(UserError, match=match) as caught:
         do()
     assert code in (None, caught.value.exit_code)

@@ -94,7 +94,7 @@ def init(
     changed: if one has the same name, the command names it and writes nothing.
     """
     from fairway_core.environment.keys import own_public_keys
-    from fairway_runner.starter import Settings, write_project
+    from fairway_runner.starter.project import Settings, write_project
 
     try:
         keys = own_public_keys(Path.home())

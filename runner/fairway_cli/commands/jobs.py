@@ -189,7 +189,7 @@ def render(
     from fairway_runner.submit.target_selection import select_targets
 
     job_file = load_job(job, set_ or ())
-    chosen = select_targets(job_file, arguments.target_names(target)).targets[0]
+    (chosen, *_), _ = select_targets(job_file, arguments.target_names(target))
     resolved = job_file.resolve(chosen)
     script = render_launcher(job_file, resolved, chosen)
     if json_:
@@ -216,9 +216,8 @@ def sweep(
 
     job_file = load_job(job, set_ or ())
     if target or sweeps_files(job_file.document.data):
-        job_file = resolve_files(
-            job_file, select_targets(job_file, arguments.target_names(target)).targets[0]
-        )
+        (first, *_), _ = select_targets(job_file, arguments.target_names(target))
+        job_file = resolve_files(job_file, first)
     sweep = job_file.require_sweep()
     rows = [{"index": index, "params": params} for index, params in enumerate(sweep.merged())]
     if json_:

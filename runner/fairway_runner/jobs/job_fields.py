@@ -9,14 +9,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from pydantic import (
-    AfterValidator,
-    Discriminator,
-    Field,
-    Tag,
-    ValidationInfo,
-    field_validator,
-)
+from pydantic import AfterValidator, Discriminator, Field, Tag, ValidationInfo, field_validator
 
 from fairway_core.documents import Document, FieldError, Model, rule
 from fairway_core.findings import Finding, Severity
@@ -33,8 +26,7 @@ IDENTIFIER = r"[A-Za-z_][A-Za-z0-9_]{0,63}"
 
 
 def require(is_fit: Callable[[Any], object], fault: str, hint: str, pattern: str = "") -> Check:
-    """Returns a check that raises FieldError for an unfit value, which is `{}` in the fault. Text
-    that fits has the `pattern`, if it has one."""
+    """Returns a check that raises FieldError with the `fault`, in which `{}` is the unfit value."""
 
     def check(value: Any) -> Any:
         if not is_fit(value):
@@ -45,8 +37,7 @@ def require(is_fit: Callable[[Any], object], fault: str, hint: str, pattern: str
 
 
 def require_pattern(pattern: str, fault: str, hint: str, *, in_schema: bool = False) -> Check:
-    """Returns a check that raises FieldError for a text without the form of the pattern, which may
-    be `in_schema`, for editors."""
+    """Returns a check for the form of a text, which may be `in_schema`, for editors."""
     is_fit = partial(re.fullmatch, pattern)
     return require(is_fit, f"`{{:.60}}` {fault}", hint, pattern if in_schema else "")
 
@@ -57,9 +48,8 @@ Identifier = Annotated[
 
 
 def changed_numbers(document: Document, names: Collection[str]) -> Iterator[Finding]:
-    """Yields a warning about each number for a parameter of these names that a template prints in
-    another form than the file: about 1.10, which prints as 1.1, but not about 1e-4, which can only
-    be meant as a number."""
+    """Yields a warning about each number for these parameters that a template prints in another
+    form than the file: about 1.10, but not about 1e-4, which can only be meant as a number."""
     for path, value in leaves({key: document.data.get(key) for key in ("params", "sweep")}):
         if isinstance(value, bool) or not isinstance(value, int | float):
             continue
@@ -220,8 +210,7 @@ class _Placed(Model):
 
 
 def where_of(document: Document) -> Where | None:
-    """Reads the job's `target`; None if it has none. Raises UserError with the line of an error in
-    it. Ignores everything else of the job."""
+    """Reads the job's `target` alone, None if it has none. Raises UserError at an error's line."""
     data = document.data
     if not isinstance(data, dict) or "target" not in data:
         return None
@@ -241,8 +230,7 @@ def place_of(document: Document, name: str) -> str:
 
 
 def _place(what: str, names: str, hint: str) -> Check:
-    """Returns a validator that raises FieldError for a text that is not NAME:PATH, or whose path
-    has a part `..`."""
+    """Returns a check for `NAME:PATH`, whose path has no part `..`."""
 
     def is_place(value: str) -> bool:
         name, colon, path = value.partition(":")

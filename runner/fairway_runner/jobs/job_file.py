@@ -42,8 +42,7 @@ sweep:
 
 @dataclass(frozen=True)
 class JobFile:
-    """A job file with the `assignments` of the command line; `index` is that of its point in a
-    sweep."""
+    """A job file with the command line's `assignments`; `index` is that of its sweep's point."""
 
     document: Document
     folder: Path

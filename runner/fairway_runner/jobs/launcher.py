@@ -16,15 +16,6 @@ from fairway_runner.engines.capabilities import capabilities
 from fairway_runner.jobs import templates, templating
 from fairway_runner.jobs.job_file import JobFile, section_of
 from fairway_runner.jobs.project_files import is_own
-from fairway_runner.jobs.templates import (
-    FrontMatter,
-    Refusals,
-    front_matter,
-    is_shipped,
-    resolve_options,
-    template_paths,
-    template_source,
-)
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -43,13 +34,12 @@ _CHECKS = '{% include "_preflight.sh.j2" %}'  # found like any template
 
 @dataclass(frozen=True)
 class Launcher:
-    """A compiled template that renders the scripts of any number of jobs. If it `shares`, jobs that
-    differ only in their commands, variables and parameters have identical scripts apart from
-    commands and variables."""
+    """A compiled template for any number of jobs. If it `shares`, the scripts of jobs that differ
+    only in command, variables and parameters are equal but for command and variables."""
 
     file: Path
     source: str
-    front_matter: FrontMatter
+    front_matter: templates.FrontMatter
     environment: SandboxedEnvironment
     template: Template
     shares: bool
@@ -70,53 +60,51 @@ class Launchers:
         try:
             file = templates.find_template(job.template, job_file.folder)
         except FieldError as error:
+            path = ("template",)
             raise job_file.document.error(
-                "unknown-template", ("template",), str(error), error.hint
+                "unknown-template", path, str(error), error.hint
             ) from None
         if not is_own(file):
             hint = "use one of `fairway templates`, or ask for the role Operator"
             raise UserError.of("missing-role", "your role does not let you send templates", hint)
-        source = template_source(file)
-        front = front_matter(file, source)
-        folders = (file.parent, *filter(is_own, template_paths(job_file.folder)))
+        source = templates.template_source(file)
+        front = templates.front_matter(file, source)
+        folders = (file.parent, *filter(is_own, templates.template_paths(job_file.folder)))
         # Imports are the same for all tasks, so files are not checked again for each of them.
         own = templating.shell_environment(folders).overlay(auto_reload=False, cache_size=50)
         try:
             template = templating.compile_file(own, file.name)
         except templating.TemplateFault as fault:
             raise _located(fault, file) from None
-        made = Launcher(file, source, front, own, template, shares=is_shipped(file))
-        return self._ready.setdefault(job.template, made)
-
-    def require_use(self, job_file: JobFile, job: Job, use: ParamUse | None) -> None:
-        """Raises UserError for the job's parameters without effect."""
-        if use is not None:
-            launcher = self.of(job_file, job)
-            use.require(job_file, launcher.file, launcher.environment, launcher.source)
+        shares = templates.is_shipped(file)
+        self._ready[job.template] = Launcher(file, source, front, own, template, shares)
+        return self._ready[job.template]
 
     def needs(self) -> list[str]:
         """Returns the programs that the launchers so far need on the main host's PATH."""
         return [tool for launcher in self._ready.values() for tool in launcher.front_matter.needs]
 
-    def render(self, job_file: JobFile, job: Job) -> str:
-        """Returns the script, ready to run. Raises UserError at the template's line if it fails."""
+    def render(self, job_file: JobFile, job: Job, use: ParamUse | None = None) -> str:
+        """Returns the script. Raises UserError at a line that fails, or for a useless parameter."""
         launcher, document = self.of(job_file, job), job_file.document
+        if use is not None:
+            use.require(job_file, launcher.file, launcher.environment, launcher.source)
         _require_room(job, document)
         script = self._shared_script(launcher, job, document) if launcher.shares else None
         if script is None:
             params = templating.Names("params", job.params)
             script = _script(launcher, job, params, self._target, document)
         if character := unfit_character(script):
-            made = f"{launcher.file}: the script that it makes"
-            message = f"{made} contains the character {character}"
+            message = (
+                f"{launcher.file}: the script that it makes contains the character {character}"
+            )
             hint = "remove it from the template, or from the field or parameter that it prints"
             raise UserError.of("bad-template", message, hint)
         return script
 
     def _shared_script(self, launcher: Launcher, job: Job, document: Document) -> str | None:
-        """Returns a script with the job's command and variables, which was rendered once, with gaps
-        for these, for all tasks that differ in nothing else; None if the template reads more of
-        them than their lengths, or reads a parameter."""
+        """Returns a script that was rendered once, with gaps for commands and variables; None if
+        the template reads more of them than their lengths, or reads a parameter."""
         texts = [job.command.rstrip(), *job.env.values()]
         rest = job.model_dump_json(exclude={"command", "params", "env"})
         key = (rest, *job.env, *map(len, texts))
@@ -143,8 +131,15 @@ _MOST_SHARED = 100  # cached scripts: if all tasks differ, none is used again
 
 def _script(launcher: Launcher, job: Job, params: Any, target: Target, document: Document) -> str:
     declared = launcher.front_matter.options
-    options = resolve_options(job.options, declared, job.template, document)
-    refuse, fabric = Refusals(document), None
+    options = templates.resolve_options(job.options, declared, job.template, document)
+    refusals: list[Finding] = []
+
+    def refuse(path: str, message: str, hint: str = "") -> str:
+        """Records a finding at the job's dotted `path`, or where that would be; renders nothing."""
+        refusals.append(document.finding("unfit-job", tuple(path.split(".")), message, hint))
+        return ""
+
+    fabric = None
     if target.vm_size:  # otherwise the catalogue is not needed
         from fairway_runner.jobs.fabric import fabric_profile
 
@@ -173,17 +168,15 @@ def _script(launcher: Launcher, job: Job, params: Any, target: Target, document:
             script = f"{head}{text}{script[len(head) :]}"
     except templating.TemplateFault as fault:
         raise _located(fault, launcher.file) from None
-    if refuse.findings:
-        raise UserError(refuse.findings)
+    if refusals:
+        raise UserError(refusals)
     return script
 
 
 def _preflight(job: Job, target: Target) -> str:
     if job.preflight is not None:
         return job.preflight
-    if job.wanted is not None or not capabilities(target.engine).checks_gpus:
-        return "none"
-    if not target.vm_size:
+    if job.wanted or not (target.vm_size and capabilities(target.engine).checks_gpus):
         return "none"
     from fairway_core.catalog import vm_size
 
@@ -195,7 +188,8 @@ def _preflight(job: Job, target: Target) -> str:
 def render_once_a_node(when: str, command: str, job: Job) -> str:
     """Returns the script that runs a command once per node; `when` describes its moment."""
     title = f"Runs once a node, {when}."
-    template = templating.shell_environment(template_paths(Path.cwd())).get_template("_setup.sh.j2")
+    folders = templates.template_paths(Path.cwd())
+    template = templating.shell_environment(folders).get_template("_setup.sh.j2")
     return templating.render(template, {"title": title, "setup": command, "env": job.env})
 
 
@@ -240,8 +234,7 @@ def _located(fault: templating.TemplateFault, file: Path) -> UserError:
 
 
 def param_use(job_file: JobFile) -> ParamUse | None:
-    """Returns a search for parameters without effect; None if the job's own file lists all of its
-    parameters, and no task overrides one."""
+    """Returns a search for useless parameters; None if the file lists all that any task has."""
     document = job_file.document
     listed = section_of(document.text.data, "params").keys()
     if job_file.sweep is None and section_of(document.data, "params").keys() <= listed:
@@ -253,6 +246,4 @@ def param_use(job_file: JobFile) -> ParamUse | None:
 
 def render_launcher(job_file: JobFile, job: Job, target: Target) -> str:
     """Returns a job's script. Raises UserError also for a parameter that is set but never read."""
-    launchers = Launchers(target)
-    launchers.require_use(job_file, job, param_use(job_file))
-    return launchers.render(job_file, job)
+    return Launchers(target).render(job_file, job, param_use(job_file))

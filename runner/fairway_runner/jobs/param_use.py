@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from jinja2 import TemplateError, nodes
 
@@ -41,13 +41,13 @@ class _Reading:
             tree = environment.parse(source)
         except TemplateError:
             return  # rendering reports the error
-        bound: list[tuple[nodes.Node, str | None]] = [
-            (each.node, each.attr) for each in tree.find_all(nodes.Getattr)
+        bound = [(each.node, each.attr) for each in tree.find_all(nodes.Getattr)]
+        bound += [
+            (each.node, str(each.arg.value))
+            for each in tree.find_all(nodes.Getitem)
+            if isinstance(each.arg, nodes.Const)
         ]
-        for item in tree.find_all(nodes.Getitem):
-            name = str(item.arg.value) if isinstance(item.arg, nodes.Const) else None
-            bound.append((item.node, name))
-        named = {id(node): name for node, name in bound if name is not None and _is_params(node)}
+        named = {id(node): name for node, name in bound if _is_params(node)}
         self.names.update(named.values())
         references = [*tree.find_all(nodes.Name), *tree.find_all(nodes.Getattr)]
         if any(_is_params(node) and id(node) not in named for node in references):
@@ -95,33 +95,9 @@ class ParamUse:
     def require(
         self, task: JobFile, file: Path, environment: SandboxedEnvironment, source: str
     ) -> None:
-        """Raises UserError with every parameter of the task that is neither declared nor read, by
-        its job or its template `file`, whose text is `source`; or that the command line sets
-        although the sweep overrides it."""
-        self._require_effect(task.document.data.get("params", {}))
-        names = set(task.document.data.get("params", {})) - self._declared
-        if not names or self._fields.everything or names <= self._fields.names:
-            return  # the templates need not be parsed
-        if file not in self._launchers:
-            self._launchers[file] = _Reading(set(self._fields.names))
-            self._launchers[file].look(environment, source)
-        reading = self._launchers[file]
-        if reading.everything:
-            return
-        known = self._declared | reading.names
-        if unused := [name for name in task.document.data["params"] if name not in known]:
-            raise UserError([self._finding(name, known) for name in unused])
-
-    @cached_property
-    def _fields(self) -> _Reading:
-        found = _Reading()
-        data = {k: v for k, v in self._document.data.items() if k not in LITERAL_FIELDS}
-        for _, text in leaves(data):
-            if isinstance(text, str):
-                found.look(templating.text_environment(), text)
-        return found
-
-    def _require_effect(self, params: Mapping[str, Any]) -> None:
+        """Raises UserError with every parameter of the task that neither its job nor its template
+        `file` reads or declares, and with those of the command line that the sweep overrides."""
+        params = task.document.data.get("params", {})
         findings = [
             Finding(
                 "overridden-param",
@@ -135,6 +111,27 @@ class ParamUse:
         ]
         if findings:
             raise UserError(findings)
+        names = set(params) - self._declared
+        if not names or self._fields.everything or names <= self._fields.names:
+            return  # the templates need not be parsed
+        if file not in self._launchers:
+            self._launchers[file] = _Reading(set(self._fields.names))
+            self._launchers[file].look(environment, source)
+        reading = self._launchers[file]
+        if reading.everything:
+            return
+        known = self._declared | reading.names
+        if unused := [name for name in params if name not in known]:
+            raise UserError([self._finding(name, known) for name in unused])
+
+    @cached_property
+    def _fields(self) -> _Reading:
+        found = _Reading()
+        data = {k: v for k, v in self._document.data.items() if k not in LITERAL_FIELDS}
+        for _, text in leaves(data):
+            if isinstance(text, str):
+                found.look(templating.text_environment(), text)
+        return found
 
     def _finding(self, name: str, known: set[str]) -> Finding:
         near = nearest(name, known)

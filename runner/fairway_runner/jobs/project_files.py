@@ -102,8 +102,7 @@ def uploaded_code(origin: Origin) -> AbstractContextManager[None]:
 
 
 def known_git() -> Mapping[str, Any] | None:
-    """Returns git's facts about uploaded code, from where it was sent: git is not run here, since a
-    folder may be a repository whose settings are programs."""
+    """Returns git's facts from where code was sent: a repository's settings may be programs."""
     origin = _origin.get()
     return None if origin is None else origin.git
 
@@ -144,8 +143,7 @@ _KINDS = {stat.S_IFSOCK: "a socket", stat.S_IFIFO: "a pipe"}
 
 @dataclass(frozen=True)
 class Found:
-    """One path below the folder, with `/`, and the status of its target; None for a dangling link.
-    The path of an empty folder ends with `/`."""
+    """A path, that of an empty folder with `/`, and its target's status; None if dangling."""
 
     path: str
     status: os.stat_result | None
@@ -169,10 +167,9 @@ class Found:
 
 
 def walk(folder: Path, leaves_out: LeavesOut = lambda *_: False) -> Iterator[Found]:
-    """Yields everything below a folder, except entries for which `leaves_out` is true, whose
-    folders are not entered. Raises OSError with its path for an unreadable entry, such as a link to
-    a folder that contains it; UserError for a link to a path that a remote user's job may not
-    read."""
+    """Yields everything below a folder that `leaves_out` does not leave out. Raises OSError with
+    its path for an unreadable entry, such as a link to a folder around it, and UserError for a link
+    to a path that a remote user's job may not read."""
     # A link to `/` leads back too, but before that to links of processes, at random.
     yield from _below(folder, "", leaves_out, (Path("/").stat(), folder.stat()))
 
@@ -194,8 +191,7 @@ def _below(
     around: tuple[os.stat_result, ...],
     link: str = "",
 ) -> Iterator[Found]:
-    """Yields everything below a folder, like `walk`; `around` are the folders that contain it, and
-    itself; `link` has led here."""
+    """Yields like `walk`; `around` are the folder and those that contain it, `link` led here."""
     is_empty = True
     for entry, path, status in _kept(folder, prefix, leaves_out):
         is_empty = False
@@ -213,8 +209,7 @@ def _below(
 def _kept(
     folder: Path, prefix: str, leaves_out: LeavesOut
 ) -> Iterator[tuple[os.DirEntry[str], str, os.stat_result | None]]:
-    """Yields the entries of one folder: each with its path below the first folder, and its status.
-    Entries that have vanished since their names were read are skipped."""
+    """Yields a folder's entries that still exist, with their paths below the top, and status."""
     try:
         entries = list(os.scandir(folder))
     except FileNotFoundError:

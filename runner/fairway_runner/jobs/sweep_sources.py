@@ -22,13 +22,8 @@ from fairway_core.documents import FieldError
 from fairway_core.findings import Finding, Location, UserError
 from fairway_core.suggestions import did_you_mean
 from fairway_core.yaml_text import unfit_character
+from fairway_runner.jobs import project_files
 from fairway_runner.jobs.job_fields import IDENTIFIER, ParamValue
-from fairway_runner.jobs.project_files import (
-    require_inside,
-    require_no_function,
-    require_relative,
-    walk,
-)
 from fairway_runner.jobs.sweep_values import MOST_POINTS
 
 if TYPE_CHECKING:
@@ -43,9 +38,8 @@ def file_points(paths: Iterable[str]) -> Iterator[dict[str, ParamValue]]:
 
 
 def matching_names(pattern: str, names: Iterable[str], where: str) -> list[str]:
-    """Returns the relative paths among `names` that the pattern matches, sorted, as
-    `matching_files` matches the files of a folder. Raises FieldError if there is none, too many, or
-    a name that no command can have. `where` tells the message where the names are from."""
+    """Returns the sorted `names` that the pattern matches, as `matching_files` matches a folder's.
+    Raises FieldError, which says `where` they are from, for none, too many, or unfit ones."""
     parts = _parts(pattern)
     found = sorted(name for name in names if len(parts) in _reached(parts, name))
     if len(found) > MOST_POINTS:
@@ -82,7 +76,7 @@ def matching_files(pattern: str, folder: Path) -> list[str]:
     matches any number of folders, but not those. Links are followed. Raises FieldError if nothing
     matches, if something is unreadable, and for more files than a sweep may have.
     """
-    require_relative(pattern)
+    project_files.require_relative(pattern)
     absolute = pattern.startswith("/")
     parts = _parts(pattern)
     top, prefix = Path("/") if absolute else folder, ""
@@ -90,10 +84,10 @@ def matching_files(pattern: str, folder: Path) -> list[str]:
         name, *parts = parts
         top, prefix = top / name, f"{prefix}{name}/"
         if top.is_symlink():
-            require_inside(top, prefix)
+            project_files.require_inside(top, prefix)
     found: set[str] = set()
     try:
-        for each in walk(top, partial(_leads_nowhere, parts)) if top.is_dir() else ():
+        for each in project_files.walk(top, partial(_leads_nowhere, parts)) if top.is_dir() else ():
             if each.is_file:
                 found.add(prefix + each.path)
             if len(found) > MOST_POINTS:
@@ -138,14 +132,10 @@ def _is_pattern(part: str) -> bool:
 
 
 def function_points(reference: str, folder: Path) -> Iterator[dict[str, ParamValue]]:
-    """Yields the mappings that the function yields or returns, one at a time.
-
-    The module is looked up in `folder`, which is first in `sys.path` while the user's code runs and
-    is removed afterwards, as is the module. Its output goes to standard error. Raises UserError at
-    the line of the user's code if that fails or yields anything but a mapping of names to values;
-    FieldError if there is no such function.
-    """
-    require_no_function()
+    """Yields the mappings that the function yields or returns. Its `folder` is first in `sys.path`,
+    its output goes to standard error, and its modules are removed afterwards. Raises UserError at
+    its line for a failure or an unfit value; FieldError if there is no such function."""
+    project_files.require_no_function()
     loaded = set(sys.modules)
     code = _UserCode(reference, folder.resolve())
     try:

@@ -10,13 +10,7 @@ from itertools import pairwise
 from random import Random
 from typing import Annotated, Any, ClassVar, TypeVar
 
-from pydantic import (
-    AfterValidator,
-    Discriminator,
-    FiniteFloat,
-    GetCoreSchemaHandler,
-    Tag,
-)
+from pydantic import AfterValidator, Discriminator, FiniteFloat, GetCoreSchemaHandler, Tag
 from pydantic_core import core_schema
 
 from fairway_agent.quick import dataclass
@@ -96,8 +90,7 @@ def _filled(values: list[Any]) -> list[Any]:
 
 
 def shape_discriminator(plain: type, expected: str) -> Discriminator:
-    """Returns a discriminator between a value of the type `plain`, tagged "as it is", and a model,
-    tagged "as a mapping"; an error for anything else says what was `expected`."""
+    """Returns a discriminator between the type `plain`, "as it is", and a model, "as a mapping"."""
 
     def shape(value: Any) -> str | None:
         if isinstance(value, plain):
@@ -274,9 +267,8 @@ class Distribution(OneKey):
     """`[value, …]`: one of the values, all equally likely."""
 
     def draws(self, seed: int, name: str) -> Iterator[ParamValue]:
-        """Yields values without end, from the stream of that seed and parameter name; another
-        version of Python may draw others. Numbers have 12 significant digits. Raises FieldError if
-        a value is too large for a number."""
+        """Yields values without end from the stream of that seed and name, with 12 significant
+        digits. Raises FieldError for a value that is too large for a number."""
         source, key, values = Random(f"{seed} {name}"), self.key, self.value  # noqa: S311
         draw = _DRAWS[key]
         while True:

@@ -74,8 +74,7 @@ class Option(Model):
 def resolve_options(
     given: Mapping[str, Scalar], declared: Mapping[str, Option], template: str, document: Document
 ) -> dict[str, Scalar]:
-    """Returns every declared option with the job's value or its default. Raises UserError with a
-    finding for each that is unknown, missing or of another type, at its line of the `document`."""
+    """Returns each declared option with its value or default. Raises UserError with all faults."""
     unknown = [name for name in given if name not in declared]
     findings = [_unknown(name, declared, template, document) for name in unknown]
     values: dict[str, Scalar] = {}
@@ -136,8 +135,7 @@ def template_paths(job_folder: Path) -> tuple[Path, ...]:
 
 
 def own_folders(job_folder: Path) -> tuple[Path, ...]:
-    """Returns the folders for templates of the job's folder, of those above up to the project's,
-    and of that."""
+    """Returns the template folders beside the job, above it up to the project's, and of that."""
     project, job = find_project()[0], Path(os.path.abspath(job_folder))  # noqa: PTH100 - no links
     above = (each for each in job.parents if each.is_relative_to(project))
     return tuple(folder / "job_templates" for folder in (job, *above, project))
@@ -240,8 +238,7 @@ def front_matter(file: Path, source: str) -> FrontMatter:
 
 
 def _in_template(finding: Finding, before: Sequence[str], source: str) -> Finding:
-    """Returns a finding about the first comment at its place in the template; `before` are the
-    lines up to the text of the comment."""
+    """Returns a comment's finding at its place in the template; `before` are the lines above."""
     at = finding.location
     if at is None:
         return finding
@@ -251,8 +248,7 @@ def _in_template(finding: Finding, before: Sequence[str], source: str) -> Findin
 
 
 def template_list(folder: Path) -> list[dict[str, str]]:
-    """Returns name, description and folder of every template that a job in `folder` can name; the
-    description of an unreadable one is the reason."""
+    """Returns name, folder, and description or fault of each template that a job can name."""
     listed = []
     for name, file in all_templates(folder).items():
         try:
@@ -264,8 +260,7 @@ def template_list(folder: Path) -> list[dict[str, str]]:
 
 
 def template_facts(name: str, folder: Path) -> dict[str, Any]:
-    """Returns a template's description, needs and options, and a job file that uses it. Raises
-    UserError if a job in `folder` can name no such template."""
+    """Returns the facts of a template, and a job that uses it. Raises UserError if none has it."""
     try:
         file = find_template(name, folder)
     except FieldError as error:
@@ -300,17 +295,3 @@ def _flow(value: Any) -> str:
     if words and value.lower() not in ("true", "false", "null", "yes", "no", "on", "off", "."):
         return str(value)
     return json.dumps(value)
-
-
-class Refusals:
-    """Collects a template's calls of `{{ refuse("options.min_nodes", "why", "hint") }}`."""
-
-    def __init__(self, document: Document) -> None:
-        self._document = document
-        self.findings: list[Finding] = []
-
-    def __call__(self, path: str, message: str, hint: str = "") -> str:
-        """Records a finding at the job's dotted `path`, or where that would be; renders nothing."""
-        at = tuple(path.split("."))
-        self.findings.append(self._document.finding("unfit-job", at, message, hint))
-        return ""

@@ -22,12 +22,14 @@ import jinja2
 from jinja2 import (
     Environment,
     FileSystemBytecodeCache,
+    FileSystemLoader,
     StrictUndefined,
     Template,
     TemplateSyntaxError,
     UndefinedError,
 )
 from jinja2.environment import TemplateModule
+from jinja2.exceptions import SecurityError
 from jinja2.sandbox import SandboxedEnvironment
 from jinja2.utils import missing
 from pydantic import BaseModel
@@ -35,12 +37,12 @@ from pydantic import BaseModel
 import fairway_core
 from fairway_agent import process_limits
 from fairway_agent.process_limits import memory_limit
+from fairway_core.light_models import LightModel
 
 if TYPE_CHECKING:
     from jinja2.bccache import Bucket
 
     from fairway_core.findings import Location
-from fairway_core.light_models import LightModel
 
 _LARGEST_PRODUCT = 1_000_000
 _LARGEST_POWER = 1_000
@@ -154,9 +156,8 @@ GAP = "\0"
 
 
 class Gap:
-    """Placeholder in a template for shell text of that `length`, which is inserted later: the one
-    of that `number`. It can be printed, and stripped of trailing blanks, of which it has none. A
-    template that reads it, or prints one without a number, fails."""
+    """Placeholder for shell text of that `length` and `number`, without trailing blanks, which is
+    inserted later. A template that reads it, or prints one without a number, fails."""
 
     def __init__(self, length: int = 0, number: int | None = None) -> None:
         self._length = length
@@ -214,10 +215,7 @@ def text_environment() -> SandboxedEnvironment:
 
 @cache
 def shell_environment(folders: Sequence[Path] = ()) -> SandboxedEnvironment:
-    """Returns the environment for shell text of a job, or for template files, whose imports are
-    looked up in `folders`."""
-    from jinja2 import FileSystemLoader
-
+    """Returns the environment for shell text, or for files with imports from the `folders`."""
     compiled: _CompiledFiles | None = None
     # Without a writable temporary folder Python names the current one, which may be the project.
     with suppress(OSError, RuntimeError):
@@ -305,8 +303,6 @@ def _compiling() -> Iterator[None]:
 
 def render(template: Template, context: Mapping[str, Any]) -> str:
     """Returns the text. Raises TemplateFault for an unknown name, a failure or a limit."""
-    from jinja2.exceptions import SecurityError
-
     try:
         with process_limits.cpu_limit(), memory_limit(_MEMORY):
             return template.render(context)

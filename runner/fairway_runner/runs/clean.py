@@ -12,7 +12,7 @@ from pathlib import Path
 
 from fairway_core.findings import Finding, UserError
 from fairway_runner.engines.outage import brief
-from fairway_runner.runs.records import FINAL_STATES, has_steps, legible_facts, recorded_steps
+from fairway_runner.runs.records import FINAL_STATES, legible_facts, recorded_steps
 from fairway_runner.runs.store import Run, RunStore, refresh_all
 from fairway_runner.runs.view import input_facts
 from fairway_runner.submit import snapshot as code
@@ -39,9 +39,8 @@ def removable(
     older_than: float | None = None,
     states: Collection[str] = (),
 ) -> list[Run]:
-    """Returns the ended runs that meet all given conditions; without names, of all runs.
-    `older_than` is in seconds since their end. Raises UserError for a named run that has not
-    ended."""
+    """Returns the ended runs that meet all conditions; `older_than` is in seconds since their end.
+    Raises UserError for a named run that has not ended."""
     runs = [store.find(name) for name in names] if names else list(store.unsorted())
     now = time.time()
     chosen = []
@@ -69,8 +68,7 @@ def _unread(store: RunStore, chosen: Sequence[Run], *, is_named: bool) -> list[R
     for run in store.unsorted() if chosen else ():
         wanted = [str(each["run"]) for each in input_facts(run).values()]
         with suppress(UserError):
-            if has_steps(run.folder):
-                wanted += [each.run for each in recorded_steps(run.folder)]
+            wanted += [each.run for each in recorded_steps(run.folder)]
         with suppress(FileNotFoundError):
             if wanted and _end_of(run)[0] not in (*FINAL_STATES, DAMAGED):
                 readers |= dict.fromkeys(wanted, run.id)
@@ -83,8 +81,7 @@ def _unread(store: RunStore, chosen: Sequence[Run], *, is_named: bool) -> list[R
 
 
 def _end_of(run: Run) -> tuple[str, float]:
-    """Returns the run's state, and when it ended or else was created; of a damaged one, when its
-    folder was last written to."""
+    """Returns the run's state, and when it ended, was created or, if damaged, last changed."""
     try:
         status = run.status
         return status.state, status.ended or run.record.created
@@ -93,9 +90,7 @@ def _end_of(run: Run) -> tuple[str, float]:
 
 
 def remove(store: RunStore, runs: Iterable[Run]) -> Removed:
-    """Removes the runs' folders, remains of incomplete runs, and then the snapshots of code that no
-    run uses. A run that was started again meanwhile is left alone. Raises UserError if a target is
-    away."""
+    """Removes ended runs, leftovers, and then unused code. Raises UserError if a target is away."""
     removed, size = [], 0
     kept: list[Finding] = []
     for run in runs:

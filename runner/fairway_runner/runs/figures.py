@@ -34,8 +34,7 @@ Known = Annotated[float | None, _known]
 
 @dataclass(frozen=True)
 class Gpu(JsonRecord):
-    """A GPU at one moment: use as a fraction, memory in bytes, power in watts, NVLink in bytes per
-    second; None if its driver does not report it."""
+    """A GPU: use as a fraction, bytes, watts, NVLink in bytes per second; None if unknown."""
 
     index: int
     use: Known = None

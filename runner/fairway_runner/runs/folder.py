@@ -26,6 +26,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from fairway_agent import state_files
 from fairway_agent.quick import dataclass
 from fairway_agent.records import excerpt
 from fairway_agent.spec import LAST
@@ -140,12 +141,9 @@ class RunFolder:
         return self.cut_off if self.is_unsent else ""
 
     def end_unsent(self) -> bool:
-        """Cancels a run of which nothing was or will be sent; returns False if that is not certain,
-        and its target has to be told."""
+        """Cancels a run of which nothing was sent; returns False if its target has to be told."""
         if not self.is_unsent:
             return False
-        from fairway_agent import state_files
-
         try:
             lock = self.take_lock()
         except UserError:  # a command is about to submit it
@@ -273,8 +271,6 @@ class RunFolder:
 
     @staticmethod
     def _state_of(folder: Path, run_state: str = "running") -> TaskState:
-        from fairway_agent.state_files import TaskState
-
         status = known_task(folder) or TaskState()
         state = settled_state(status.state, run_state)
         return status if state == status.state else replace(status, state=state)
@@ -374,9 +370,8 @@ class RunFolders:
         return self.base / "runs"
 
     def create(self, record: RunRecord, files: Mapping[str, Content]) -> tuple[RunFolder, int]:
-        """Creates a run's folder atomically, with its lock held. `files` has its contents by the
-        path in the folder. Returns the run and the open descriptor that holds its lock. Raises
-        UserError if nothing can be written, TakenId if there is such a run."""
+        """Creates a run's folder atomically, with these `files` by their paths. Returns the run and
+        the descriptor that holds its lock. Raises UserError, TakenId if there is such a run."""
         with self.recording():
             self.make()
             # A unique name: a killed process may have left a partial folder.
@@ -450,10 +445,8 @@ def _has_record(folder: Path) -> bool:
 
 
 def chosen_task(run: RunFolder, task: str | int) -> int:
-    """Returns the index of a task in the run, given its number, `finally`, or the name of a step.
-    Raises UserError if the run has no such task."""
-    steps = recorded_steps(run.folder) if has_steps(run.folder) else []
-    names = [each.name for each in steps]
+    """Returns the index of a task, by number, `finally` or step. Raises UserError for others."""
+    names = [each.name for each in recorded_steps(run.folder)]
     if task in names:
         return names.index(str(task))
     count = run.record.tasks - run.has_last
@@ -470,10 +463,9 @@ def chosen_task(run: RunFolder, task: str | int) -> int:
 
 
 def log_owner(run: R, task: T) -> tuple[R, T | None]:
-    """Returns the run and the task that have the log of a task: for a step of several tasks its own
-    run, and all of its tasks."""
-    if task is not None and has_steps(run.folder):
-        step = recorded_steps(run.folder)[chosen_task(run, task)]
+    """Returns a task's run and task; for a step of several tasks its own run, and all of them."""
+    if task is not None and (steps := recorded_steps(run.folder)):
+        step = steps[chosen_task(run, task)]
         own = type(run)(run.folder.with_name(step.run))
         if is_step_of(own.folder, run.id) and own.record.tasks > 1:
             return own, None
@@ -482,17 +474,15 @@ def log_owner(run: R, task: T) -> tuple[R, T | None]:
 
 def begun_steps(run: R) -> list[R]:
     """Returns the runs of its steps that have begun; none for a run without steps."""
-    known = recorded_steps(run.folder) if has_steps(run.folder) else ()
-    folders = [run.folder.with_name(each.run) for each in known]
+    folders = [run.folder.with_name(each.run) for each in recorded_steps(run.folder)]
     return [type(run)(folder) for folder in folders if is_step_of(folder, run.id)]
 
 
 def steps_to_begin(run: RunFolder) -> list[str]:
     """Returns its steps that no target has yet: a process that follows the run begins them."""
-    steps = recorded_steps(run.folder) if has_steps(run.folder) else ()
     return [
         step.name
-        for index, step in enumerate(steps)
+        for index, step in enumerate(recorded_steps(run.folder))
         if not run.task_status(index).is_final
         and not is_step_of(run.folder.with_name(step.run), run.id)
     ]
@@ -500,8 +490,8 @@ def steps_to_begin(run: RunFolder) -> list[str]:
 
 def require_one_job(run: R) -> R:
     """Returns the run. Raises UserError for one of several steps."""
-    if has_steps(run.folder):
-        known = ", ".join(each.run for each in recorded_steps(run.folder))
+    if steps := recorded_steps(run.folder):
+        known = ", ".join(each.run for each in steps)
         message = f"{run.id} is a run of several steps"
         raise UserError.of("several-steps", message, f"name the run of one of them: {known}")
     return run

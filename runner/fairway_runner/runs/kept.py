@@ -28,9 +28,8 @@ class Kept(NamedTuple):
 
 
 def walk_outputs(folder: Path, outputs: Path) -> Iterator[Kept]:
-    """Yields what is below a folder that is, or is among, the outputs of a task, in the order of
-    paths. A link is followed to the task's own outputs only: jobs write what they like, on other
-    machines and for other people, and elsewhere are files that are not theirs to read."""
+    """Yields the paths below a folder that is, or is among, a task's outputs, in order. Links are
+    followed to these only: jobs write what they like, and other files are not theirs to read."""
     if leads_out(folder, outputs):
         yield Kept(folder, is_fit=False)
         return
@@ -59,8 +58,7 @@ def say_left_out(names: Sequence[str]) -> None:
 
 
 def leads_out(path: Path, outputs: Path) -> bool:
-    """Returns True if a path leads out of a task's outputs by links, the outputs' own folder
-    included, or by `..`."""
+    """Returns True if a path leads out of a task's outputs, by links or by `..`."""
     top = outputs.parent.resolve() / outputs.name
     return not Path(os.path.realpath(path)).is_relative_to(top)
 

@@ -23,8 +23,8 @@ from fairway_core.findings import UserError
 from fairway_runner.runs.folder import RunFolder, chosen_task, require_one_job
 from fairway_runner.runs.records import legible_facts, read_specs
 
-# Function or variable that labels the output of ranks in a launcher's script.
-_LABELS = re.compile(r"^label_ranks(?:\(\) \{|=\()", re.MULTILINE)
+LABELS = re.compile(r"^label_ranks(?:\(\) \{|=\()", re.MULTILINE)
+"""Function or variable that labels the output of ranks in a launcher's script."""
 _BATCH = 1000  # lines that are searched within one limit of processor time
 _BEGINNING = 1 << 20  # bytes at the start of a log that are searched for labels
 _PIECE = 1 << 20  # bytes that are read at once; a longer line is split
@@ -32,8 +32,7 @@ _PIECE = 1 << 20  # bytes that are read at once; a longer line is split
 
 @dataclass(frozen=True)
 class Line:
-    """An unchanged line of a log, with its end if it has one: its attempt, from 1; its rank label,
-    and the `rest` without that label."""
+    """A line of a log with its end, its attempt, from 1, its rank, and the `rest` without it."""
 
     attempt: int
     full: bytes
@@ -49,8 +48,7 @@ class Line:
 @dataclass
 class LogFile:
     """One log of a run: its task's name, how far it was read, and its current attempt, from 1. The
-    `status` of its task knows where attempts begin: a program may print lines like those that begin
-    one, such as those of another run."""
+    task's `status` knows where attempts begin: a program may print such lines too."""
 
     name: str
     path: Path
@@ -82,9 +80,8 @@ class LogFile:
         return data
 
     def piece(self, most: int = _PIECE, *, ended: bool, longest: int = 0) -> Iterator[Line]:
-        """Yields the next complete lines, `most` bytes at most, or `longest` if the first has more;
-        also an unterminated one at the end of an `ended` log, and the start, in whole characters,
-        of one that is longer than that."""
+        """Yields the next complete lines, of `most` bytes, or `longest` if the first has more; also
+        an unterminated one of an `ended` log, and the start of one that is longer than that."""
         data = self.read(most)
         if len(data) == most < longest and b"\n" not in data:
             data, most = data + self.read(longest - most), longest
@@ -109,8 +106,7 @@ class LogFile:
             yield Line(self.attempt, line, *split_label(line))
 
     def _begins(self, number: int, position: int) -> bool | None:
-        """Returns True if an attempt begins with the line at a position; None if the state of the
-        task may be older than the line."""
+        """Returns True if an attempt begins here; None if the line may be newer than the state."""
         status = self.status() if self.status is not None else None
         if status is None or (status.state == "queued" and number == status.attempts + 1):
             return True
@@ -158,8 +154,7 @@ class Selection:
 def logs_of(
     run: RunFolder, task: str | int | None = None, ranks: Collection[int] | None = None
 ) -> list[LogFile]:
-    """Returns the logs of one task or `setup`, or of all tasks and the setup. Raises UserError for
-    an unknown task, or if ranks are asked for and the logs do not name them."""
+    """Returns the logs of a task, `setup`, or all. Raises UserError for an unknown task or rank."""
     has_setup = (run.folder / "setup.jsonl").exists()
     numbers = () if has_setup and task == "setup" else task_numbers(run, task)
     logs = [
@@ -186,8 +181,7 @@ class LogLine:
 
 
 def pattern(text: str | None, option: str = "grep") -> re.Pattern[str] | None:
-    """Compiles a user's regular expression. Raises UserError, which names the option, if it is
-    invalid."""
+    """Compiles a user's regular expression. Raises UserError, which names the option."""
     if text is None:
         return None
     try:
@@ -245,12 +239,7 @@ def names_ranks(run: RunFolder) -> bool:
         first = next(read_specs(run.folder / "tasks.jsonl"), None)
     except (UserError, OSError):
         return False
-    return first is not None and labels_ranks(first.script)
-
-
-def labels_ranks(script: str) -> bool:
-    """Returns True if a launcher's script labels its ranks' output."""
-    return _LABELS.search(script) is not None
+    return first is not None and LABELS.search(first.script) is not None
 
 
 def _asked(run: RunFolder) -> bool | None:

@@ -15,17 +15,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from fairway_agent import process_limits
-from fairway_agent.metric_logs import (
-    Found,
-    MetricLog,
-    Patterns,
-    next_line,
-    tail_values,
-    too_slow,
-    values_of,
-    with_no_number,
-)
+from fairway_agent import metric_logs, process_limits
 from fairway_agent.quick import dataclass
 from fairway_boot.files import write_json
 from fairway_core.findings import UserError
@@ -41,12 +31,14 @@ neither do other readers on a server meanwhile."""
 _MOST_SLOW = 1000
 
 
-def compile_patterns(metrics: Mapping[str, str]) -> Patterns:
+def compile_patterns(metrics: Mapping[str, str]) -> metric_logs.Patterns:
     """Compiles a job's `metrics:`; the patterns match `nan` and infinities too."""
-    return {name: with_no_number(re.compile(pattern)) for name, pattern in metrics.items()}
+    return {
+        name: metric_logs.with_no_number(re.compile(pattern)) for name, pattern in metrics.items()
+    }
 
 
-def search(name: str, pattern: re.Pattern[str], texts: Sequence[str]) -> Found:
+def search(name: str, pattern: re.Pattern[str], texts: Sequence[str]) -> metric_logs.Found:
     """Returns the values of a metric in some texts. Raises UserError if its pattern is too slow."""
     known = pattern.pattern
     # In another thread nothing could stop it, and it would block all other threads.
@@ -56,21 +48,21 @@ def search(name: str, pattern: re.Pattern[str], texts: Sequence[str]) -> Found:
             if known in _SLOW:
                 raise process_limits.OverLimit
             if not in_thread:
-                return values_of(pattern, texts)
+                return metric_logs.values_of(pattern, texts)
             from fairway_runner import worker  # commands have one thread and never need it
 
-            return worker.call(values_of, pattern, texts)
+            return worker.call(metric_logs.values_of, pattern, texts)
     except process_limits.OverLimit:
         if len(_SLOW) >= _MOST_SLOW:
             _SLOW.pop(next(iter(_SLOW)), None)
         _SLOW[known] = None
-        raise UserError.of("slow-metric", *too_slow(name, pattern)) from None
+        raise UserError.of("slow-metric", *metric_logs.too_slow(name, pattern)) from None
 
 
-def last_values(path: Path, patterns: Patterns) -> dict[str, float]:
+def last_values(path: Path, patterns: metric_logs.Patterns) -> dict[str, float]:
     """Returns the last value of each metric in a log, searched from its end; `nan` or infinite for
     a task that has diverged. Raises UserError for a pattern that takes too long."""
-    found = tail_values(path, patterns, search)
+    found = metric_logs.tail_values(path, patterns, search)
     if found is not None:
         return found
     return {name: each.last for name, each in all_values(path, patterns).items()}
@@ -78,19 +70,17 @@ def last_values(path: Path, patterns: Patterns) -> dict[str, float]:
 
 @dataclass
 class Values:
-    """Summary of a metric's values in a log: the last one, which may be `nan` or infinite, and the
-    bounds of the others, which are finite if there are any."""
+    """A metric's last value, which may not be finite, and the bounds of all that are."""
 
     last: float
     lowest: float
     highest: float
 
 
-def all_values(path: Path, patterns: Patterns) -> dict[str, Values]:
-    """Returns the last, lowest and highest value of each metric in a log; of a long one only the
-    part written since the last call is read."""
+def all_values(path: Path, patterns: metric_logs.Patterns) -> dict[str, Values]:
+    """Returns the summary of each metric in a log, of which only what is new is read."""
     found, offset = _read_kept(path, patterns)
-    log = MetricLog(path, patterns, offset, search=search, finite=False)
+    log = metric_logs.MetricLog(path, patterns, offset, search=search, finite=False)
     _take(log.read(ended=False), found)
     if log.offset - offset >= _WORTH:
         facts = {
@@ -114,7 +104,7 @@ def _take(values: Iterable[tuple[str, float]], found: dict[str, Values]) -> None
             known.highest = max(value, known.highest)
 
 
-def _read_kept(path: Path, patterns: Patterns) -> tuple[dict[str, Values], int]:
+def _read_kept(path: Path, patterns: metric_logs.Patterns) -> tuple[dict[str, Values], int]:
     """Returns the stored values of these metrics, and up to which byte; empty for another log."""
     try:
         facts = json.loads(path.with_name(_KEPT).read_bytes())
@@ -127,7 +117,7 @@ def _read_kept(path: Path, patterns: Patterns) -> tuple[dict[str, Values], int]:
     return (values, offset) if is_fit else ({}, 0)
 
 
-def _texts(patterns: Patterns) -> dict[str, str]:
+def _texts(patterns: metric_logs.Patterns) -> dict[str, str]:
     return {name: pattern.pattern for name, pattern in patterns.items()}
 
 
@@ -158,13 +148,9 @@ _MARK = "step of "
 
 @dataclass
 class Series:
-    """Values of one metric in order, thinned out evenly if there are many.
-
-    `points` are (position, value), the position counting every value from 0, and `marks` the steps
-    that had been printed by then, by their names. There are never more than `most` of them; the
-    last value is always `last`, at the position `end`. If `is_sampled`, only parts of the log were
-    read, and positions are approximate.
-    """
+    """Values of one metric in order, thinned out evenly to `most`: `points` are (position from 0,
+    value), and `marks` the steps printed by then, by name. If `is_sampled`, only parts of the log
+    were read, and positions are approximate."""
 
     most: int = 1000
     points: list[tuple[int, float]] = field(default_factory=list)
@@ -193,8 +179,7 @@ class Series:
         self.last, self.last_marks = value, marks or {}
 
     def points_over(self, axis: str | None) -> list[tuple[float, float]]:
-        """Returns the points over the steps of that name, or over their positions from 1, including
-        the last."""
+        """Returns the points, and the last, over the steps of that name or positions from 1."""
         points, marks = list(self.points), list(self.marks)
         if self.count and points[-1][0] != self.end:
             points.append((self.end, self.last))
@@ -221,14 +206,13 @@ def axis_of(metric: str, found: Sequence[Series]) -> str | None:
 
 def series(
     path: Path,
-    patterns: Patterns,
+    patterns: metric_logs.Patterns,
     most: int = 1000,
     steps: Mapping[str, re.Pattern[str] | None] | None = None,
     budget: int | None = None,
 ) -> dict[str, Series]:
-    """Reads the series of each metric from a log; `steps` are the patterns of the metrics' own
-    steps, as far as the job gives them. Of a log with more bytes than `budget` only that many are
-    read, in pieces from its beginning to its end."""
+    """Reads each metric's series from a log; `steps` are the patterns of their own steps. Of a log
+    with more bytes than `budget` that many are read, in pieces."""
     found = {name: Series(most) for name in patterns}
     own = {name: pattern for name, pattern in (steps or {}).items() if pattern is not None}
     # Steps first, so that a line's own step is known before its value.
@@ -237,11 +221,11 @@ def series(
     seen: dict[str, float] = {}
     read = 0
     for start, until in _pieces(path, budget):
-        first = next_line(path, start)
+        first = metric_logs.next_line(path, start)
         for each in found.values() if start else ():
             each.is_sampled = True
             each.go_to(round(each.count * first / read))
-        log = MetricLog(path, {**marked, **patterns}, first, until, search)
+        log = metric_logs.MetricLog(path, {**marked, **patterns}, first, until, search)
         for name, value in log.read(ended=until is None):
             if name.startswith(_MARK):
                 seen = {**seen, name.removeprefix(_MARK): value}
@@ -272,8 +256,7 @@ _HIGHER |= {"reward", "iou", "throughput"}
 
 @dataclass(frozen=True)
 class MetricSetting:
-    """Settings of one metric: `lower` is True if its lowest value is the best, None if unknown;
-    `step` is the pattern of the step that a value belongs to."""
+    """Settings of one metric: if its lowest value is best, None if unknown; its step's pattern."""
 
     lower: bool | None = None
     step: re.Pattern[str] | None = None

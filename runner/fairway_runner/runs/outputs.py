@@ -42,8 +42,7 @@ def expected(run: RunFolder) -> Iterator[tuple[int, str]]:
 
 
 def empty_outputs(run: RunFolder) -> list[dict[str, Any]]:
-    """Returns the outputs without a file of tasks that have succeeded: `run_id`, `task` and
-    `output`. For a run of several steps, those of its steps."""
+    """Returns `run_id`, `task` and `output` of each empty output of tasks that have succeeded."""
     if has_steps(run.folder):
         return [each for step in begun_steps(run) for each in empty_outputs(step)]
     return [
@@ -68,9 +67,8 @@ def name_empty_outputs(run_id: str, found: Sequence[Mapping[str, Any]]) -> str:
 
 @dataclass(frozen=True)
 class Fetched:
-    """Result of a fetch: the paths copied to a folder, their size in bytes, and the number of files
-    that were there. `lacking` lists outputs of succeeded tasks that have no file: `run_id`, `task`,
-    `output`, and the flag `was_empty` for an output that was empty when the task ended."""
+    """Result of a fetch: new paths, their bytes, and the number of files that were there. `lacking`
+    has `run_id`, `task`, `output` of outputs without a file, and if each `was_empty` at its end."""
 
     folder: Path
     files: tuple[str, ...]
@@ -87,14 +85,10 @@ def fetch(
     force: bool = False,
     arrived: Progress = no_progress,
 ) -> Fetched:
-    """Copies the outputs and logs of all tasks, or of one, to `<folder>/<task>/`. A warning names
-    what is left out: links that lead out of a task's outputs, pipes.
-
-    Each file appears atomically. An identical existing file stays. Raises UserError, with nothing
-    copied, for a different one, unless `force` replaces it. `arrived` is called with the number of
-    downloaded files and of all. Those of a run of several steps go to `<folder>/<step>/<task>/`;
-    `task` is then one of the steps.
-    """
+    """Copies the outputs and logs of all tasks, or of one, to `<folder>/[<step>/]<task>/`, each
+    file atomically. A warning names links that lead out of a task's outputs, and pipes. Raises
+    UserError, with nothing copied, for a different file, unless `force` replaces it. `arrived` is
+    called with the number of downloaded files and of all."""
     if has_steps(run.folder):
         return _fetch_steps(run, folder, task, force=force, arrived=arrived)
     tasks = range(run.record.tasks) if task is None else [chosen_task(run, task)]
@@ -195,13 +189,10 @@ def _is_same(file: _File, folder: Path) -> bool:
 def _bring_all(
     new: Sequence[_File], wanted: Sequence[_File], folder: Path, *, is_mirror: bool
 ) -> int:
-    """Creates the missing ones of these files in a folder; returns their size in bytes.
-
-    Each byte is written once. A file that a task has kept under several names, as `best` next to
-    `step-900`, is one file here too. A file from the mirror of a remote run is hard-linked: if the
-    user changes it, the next fetch renews the mirror. The outputs of a run on this machine exist
-    only once, and are copied.
-    """
+    """Creates the missing ones of these files; returns their size in bytes. A file that a task has
+    kept under several names is one here too. One from the mirror of a remote run is hard-linked: if
+    the user changes it, the next fetch renews the mirror. Outputs of this machine exist only once,
+    and are copied."""
     made = {file.name for file in new}
     there = {_same_file(f.source): folder / f.name for f in wanted if f.name not in made}
     size = 0
@@ -226,9 +217,7 @@ def _same_file(path: Path) -> tuple[int, int] | Path:
 
 
 def _bring(file: _File, target: Path, known: Path | None) -> int:
-    """Creates one file next to its destination and moves it there; returns its size in bytes. It
-    becomes another name of a `known` one with the same content, if the file system supports
-    that."""
+    """Creates one file atomically, linked to the `known` one if possible; returns its bytes."""
     draft = draft_of(target, f".{os.getpid()}")
     try:
         if file.link:

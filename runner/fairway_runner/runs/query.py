@@ -76,9 +76,8 @@ class Column:
         return self.title.startswith("metric:")
 
     def value(self, run: Run, status: RunState) -> Any:
-        """Returns the column's value for a run: a number, text, a list, or None. A metric of
-        several tasks is the list of its lowest and highest last value; a parameter the list of its
-        values, each once."""
+        """Returns the column's value for a run; of a metric of several tasks its lowest and highest
+        last value, and of a parameter each value once."""
         if self.title in FACTS:
             return run_facts(run, status)[FACTS[self.title]]
         from fairway_runner.runs.results import task_results  # most lists do not show results
@@ -99,8 +98,7 @@ class Column:
         return [min(values), max(values)]
 
     def known(self, run: Run, status: RunState, findings: list[Finding]) -> Any:
-        """Returns its value for a run; None if it is unreadable, which is added to the findings:
-        one run must not hide the others."""
+        """Returns its value; None for an unreadable run, whose fault joins the findings."""
         found: list[Finding] = []
         with _readable(found):
             return self.value(run, status)
@@ -116,8 +114,7 @@ def list_facts(found: Found, columns: Sequence[Column], findings: list[Finding])
 
 
 def sort_by_value(valued: Sequence[tuple[Any, T]], *, descending: bool = False) -> list[T]:
-    """Sorts things by their values in a column: numbers before text, and of several values the
-    last; those without one come first, in either order."""
+    """Sorts by value, numbers before text, a list by its last one; those without come first."""
     lacking: list[T] = []
     there: list[tuple[tuple[int, Any], T]] = []
     for value, each in valued:
@@ -143,12 +140,9 @@ def require_states(states: Iterable[str]) -> None:
 
 @dataclass(frozen=True)
 class Wanted:
-    """Conditions for a run, all of which must hold.
-
-    All `tags` are required, `since` and `before` are in seconds since 1970, `text` is searched for
-    in the run's id, tags, note and job file, ignoring case. With `behind`, runs of exactly the time
-    `before` are included too if their ids come after it.
-    """
+    """Conditions for a run, all of which must hold. `since` and `before` are in seconds since 1970,
+    `text` is searched for, ignoring case, in id, tags, note and job file. With `behind`, runs of
+    exactly the time `before` are included too if their ids come after it."""
 
     states: Collection[str] = ()
     name: str | None = None
@@ -199,9 +193,8 @@ def select(
     descending: bool = False,
     refresh: Callable[[list[Run]], list[Finding]] | None = None,
 ) -> Listing:
-    """Returns the runs that meet all of the `wanted` conditions: the last `limit` of their order,
-    which ends with the newest, or with the highest value of the column to `sort` by. `refresh`
-    first updates those that may be among them."""
+    """Returns the runs that meet all conditions: the last `limit` by age, or by the column to
+    `sort` by. `refresh` first updates those that may be among them."""
     wanted, listing = wanted or Wanted(), Listing()
     runs = _fitting(store, wanted, listing)
     last = limit if sort is None else None
@@ -266,9 +259,8 @@ def usage_of_runs(
     since: float | None = None,
     region: str | None = None,
 ) -> Spending:
-    """Returns the usage of runs submitted `since`, on targets of one environment or on any. Runs
-    that other machines have submitted to the targets to `ask` get a folder here; targets of another
-    environment are left out. If `ask` is None no target is asked, and runs count as last seen."""
+    """Returns the usage of runs submitted `since`, on targets of one environment or any. Runs that
+    other machines have submitted to the targets to `ask` get a folder here; None asks no target."""
     from fairway_runner.runs.accounting import environment_of, region_of, use_of
     from fairway_runner.runs.results import task_results  # lists need neither
 

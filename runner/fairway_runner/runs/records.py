@@ -43,8 +43,7 @@ class RunRecord(JsonRecord, called="run.json"):
     note: str = ""
 
     def check(self, found: Fields) -> None:
-        """Raises Unfit for more tasks than a run may have, and for an invalid pattern of a
-        metric."""
+        """Raises Unfit for too many tasks, and for an invalid pattern of a metric."""
         if self.tasks > _MOST_TASKS:
             raise found.unfit("tasks")
         for pattern in self.metrics.values():
@@ -146,8 +145,6 @@ def known_state(folder: Path) -> RunState:
 
 def known_task(folder: Path) -> TaskState | None:
     """Reads the state of the task, or the setup, in a folder; None if there is none."""
-    from fairway_agent.state_files import TaskState  # listing runs needs none
-
     return read_if_there(folder / "state.json", TaskState.from_json)
 
 
@@ -182,15 +179,11 @@ def writing(fault: str, hint: str, exit_code: int = 2) -> Iterator[None]:
 
 def read_plan(folder: Path) -> RunPlan:
     """Reads a run's plan. Raises UserError if it is damaged, or of a newer release."""
-    from fairway_agent.spec import RunPlan
-
     return read_required(folder / "plan.json", RunPlan.from_json)
 
 
 def known_grace(folder: Path) -> float:
     """Returns the grace of a run's tasks; the default one if its plan is damaged."""
-    from fairway_agent.spec import RunPlan
-
     try:
         return read_plan(folder).grace
     except UserError:
@@ -214,8 +207,6 @@ def read_job(folder: Path) -> Job:
 
 def read_retry(folder: Path) -> Retry:
     """Reads which tasks run again. Raises UserError if the file is damaged or missing."""
-    from fairway_agent.spec import Retry
-
     return read_required(folder / "retry.json", Retry.from_json)
 
 
@@ -248,9 +239,8 @@ STEPS_ENGINE = "steps"
 
 @dataclass(frozen=True)
 class StepRecord(JsonRecord, called="a step"):
-    """One step: its name, the ID of its run, its target; and for each step that it depends on the
-    required end: a word, or exit codes. `waits` is True if its run can wait for these on its
-    target: it is submitted while they are active."""
+    """One step, and by name how others must end first: a word, or exit codes. If it `waits`, its
+    target does that, and it is submitted while they are active."""
 
     name: str
     run: str
@@ -259,8 +249,7 @@ class StepRecord(JsonRecord, called="a step"):
     waits: bool = False
 
     def check(self, found: Fields) -> None:
-        """Raises Unfit for an invalid run ID, which names a folder too, and for a step to wait for
-        without a required end."""
+        """Raises Unfit for an invalid ID, which names a folder, and for an empty required end."""
         if not is_run_id(self.run):
             raise found.unfit("run")
         if not all(self.after.values()):
@@ -290,7 +279,9 @@ def steps_text(steps: Sequence[StepRecord]) -> str:
 
 
 def recorded_steps(folder: Path) -> list[StepRecord]:
-    """Reads the steps of a run. Raises UserError if the file is damaged or missing."""
+    """Reads a run's steps, if it has any. Raises UserError if damaged, or if the run is gone."""
+    if folder.is_dir() and not has_steps(folder):
+        return []
     return read_required(
         folder / STEPS_FILE,
         lambda facts: [*map(StepRecord.from_json, Fields(facts, "the steps").each("steps"))],

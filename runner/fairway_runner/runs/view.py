@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from fairway_agent.quick import dataclass
 from fairway_agent.records import Fields, Unfit
-from fairway_agent.state_files import UNSUCCESSFUL_STATES, RunState
+from fairway_agent.state_files import TIMED_OUT, UNSUCCESSFUL_STATES, RunState
 from fairway_core.findings import UserError
 from fairway_runner.quantities import duration, iso, seconds
 from fairway_runner.runs.folder import chosen_task, steps_to_begin
@@ -80,12 +80,8 @@ def target_facts(run: Run) -> dict[str, Any]:
 
 
 def input_facts(run: Run) -> dict[str, Any]:
-    """Returns the run, task and output behind each input that another run has kept, by the input's
-    name, and for a best task the metric and its value. Empty for a run without such an input.
-
-    The best task of a run that was active is known once the first task of this one begins: before,
-    it is BEST, and the value None.
-    """
+    """Returns the run, task and output behind each input that another run has kept, by name, and
+    for a best task the metric and its value: BEST and None until the first task begins."""
     found = legible_facts(run.folder / "provenance.json").get("inputs")
     inputs = found if isinstance(found, dict) else {}
     known = {name: each for name in inputs if (each := _kept_by(inputs[name]))}
@@ -123,13 +119,10 @@ def _kept_by(found: object) -> dict[str, Any] | None:
 
 
 def reason_of(run: Run, status: RunState) -> str | None:
-    """Returns the reason of a run's state. If none is recorded: its only task exceeded its time,
-    its GPUs were idle, or a session unused; the tasks of a sweep report this themselves."""
+    """Returns the reason of a run's state, if none is recorded that of its only task's end."""
     if status.reason or status.state != "failed" or run.record.tasks > 1:
         return status.reason
     with suppress(UserError, OSError):
-        from fairway_agent.state_files import TIMED_OUT
-
         task = run.task_status(0)
         if task.timed_out or task.exit_code == TIMED_OUT:
             job = read_json(run.folder / "job.json")
@@ -151,8 +144,7 @@ _STATE = ("state", "exit_code", "node", "gpus", "cores", "reason")
 
 
 def task_facts(tasks: Iterable[TaskResult]) -> list[dict[str, Any]]:
-    """Returns the facts of tasks: parameters, state, exit code, times, last metrics, unreadable
-    metrics, and the path of the log."""
+    """Returns the facts of tasks; `metrics_fault` is about metrics that cannot be read."""
     known = ((task, *task.known_metrics()) for task in tasks)
     return [
         {
@@ -176,8 +168,7 @@ def task_facts(tasks: Iterable[TaskResult]) -> list[dict[str, Any]]:
 
 @dataclass(frozen=True)
 class RunView:
-    """One run, from its folder or a server: everything but its tasks as plain data, its tasks, and
-    functions for the facts of some of these."""
+    """One run, from its folder or a server; `rows` makes the facts of some of its tasks."""
 
     head: dict[str, Any]
     tasks: Sequence[Any]

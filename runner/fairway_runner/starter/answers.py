@@ -12,10 +12,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from fairway_core.catalog import image, limit, vm_size
+from pydantic import TypeAdapter, ValidationError
+
+from fairway_core.catalog import default_image, image, limit, vm_size
 from fairway_core.catalog.limits import require_region
+from fairway_core.documents import FieldError
+from fairway_core.environment.values import Location, as_field_error, offered_size
 from fairway_core.fields import PLACEHOLDER, Email
 from fairway_core.findings import Finding, UserError
+from fairway_core.suggestions import did_you_mean
 
 # For each cluster engine, the default first: a VM size, and a number of such nodes.
 ENGINES = {
@@ -28,8 +33,7 @@ _USUAL = {"engine": "ssh", "location": "southcentralus", "budget": 1500, "email"
 
 @dataclass(frozen=True)
 class Answers:
-    """The region, the cluster, its monthly budget in USD, and the recipients of alerts. `nodes` is
-    the number of nodes, or the largest if it varies."""
+    """The answers; `budget` is USD a month, `nodes` the number of nodes, or the largest."""
 
     location: str
     engine: str
@@ -82,8 +86,6 @@ def account_answers() -> dict[str, str]:
 
 def validated(option: str, kind: Any, value: str) -> Any:
     """Returns the value converted to a field's type. Raises UserError that names the option."""
-    from pydantic import TypeAdapter, ValidationError
-
     try:
         return TypeAdapter(kind).validate_python(value)
     except ValidationError as error:
@@ -92,8 +94,6 @@ def validated(option: str, kind: Any, value: str) -> Any:
 
 
 def _region(text: str) -> str:
-    from fairway_core.environment.values import Location
-
     location: str = validated("--location", Location, text)
     more = "use another one here, and change `location:` in the environment file"
     require_region("--location", location, f"is it a new one? {more}")
@@ -101,8 +101,6 @@ def _region(text: str) -> str:
 
 
 def _engine(text: str) -> str:
-    from fairway_core.suggestions import did_you_mean
-
     if text not in ENGINES:
         message = f"--engine: there is no engine `{text}` for clusters"
         raise UserError.of("bad-value", message, did_you_mean(text, ENGINES))
@@ -110,10 +108,6 @@ def _engine(text: str) -> str:
 
 
 def _size(text: str) -> str:
-    from fairway_core.catalog import default_image
-    from fairway_core.documents import FieldError
-    from fairway_core.environment.values import as_field_error, offered_size
-
     try:
         size = offered_size(text)
         default_image(size)

@@ -18,7 +18,10 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 
 import fairway_core
 from fairway_core.catalog.limits import regions_without_zones
+from fairway_core.checks import check_environment
+from fairway_core.environment import read_environment
 from fairway_core.environment.keys import NOBODYS_KEY
+from fairway_core.environment.values import EnvironmentName
 from fairway_core.findings import Finding, Severity, UserError
 from fairway_runner.starter import answers
 from fairway_runner.starter.answers import Answers, validated
@@ -69,10 +72,8 @@ def from_clone(root: Path) -> Source:
 
 
 def from_record(record: dict[str, Any] | None) -> Source:
-    """Returns the source that pip recorded in `direct_url.json`; it records none for an index.
-
-    https://packaging.python.org/en/latest/specifications/direct-url-data-structure/
-    """
+    """Returns the source that pip has recorded; it records none for an index.
+    https://packaging.python.org/en/latest/specifications/direct-url-data-structure/"""
     if record is None:
         return Source(f"{_NAME}=={fairway_core.__version__}")
     url = str(record["url"])
@@ -176,20 +177,13 @@ class Settings:
     def checked(
         cls, name: str | None, folder: Path, ssh_keys: tuple[str, ...], given: Mapping[str, Any]
     ) -> Settings:
-        """Returns the settings, by default named like the folder. Raises UserError if Azure would
-        refuse one."""
-        from fairway_core.environment.values import EnvironmentName
-
+        """Returns the settings, by default named like the folder. Raises UserError for others."""
         name = validated("--name", EnvironmentName, name or name_from(folder))
         return cls(name, Answers.of(given), ssh_keys)
 
     @cached_property
     def known(self) -> list[Finding]:
-        """Findings of `fairway check` on these answers, except those about the placeholders for a
-        key and an address. Raises UserError for an error that only another answer can fix."""
-        from fairway_core.checks import check_environment
-        from fairway_core.environment import read_environment
-
+        """Findings of `fairway check` but for placeholders. Raises UserError for other errors."""
         template = _FILES / "environments" / f"NAME.yaml{_SUFFIX}"
         with tempfile.TemporaryDirectory(prefix="fairway-") as folder:
             (file := Path(folder, "environment.yaml")).write_bytes(

@@ -17,15 +17,7 @@ from fairway_agent.quick import dataclass
 from fairway_agent.spec import LAST, Budget, IdleGpu, RunPlan
 from fairway_core.checks import check_job
 from fairway_core.findings import Finding, Severity, UserError
-from fairway_runner.engines.capabilities import (
-    capabilities,
-    ineffective,
-    require,
-    require_gpus,
-    require_mountable,
-    require_share,
-    runs_here,
-)
+from fairway_runner.engines import capabilities
 from fairway_runner.engines.engine import Engine, engine_for
 from fairway_runner.jobs.job import Metric
 from fairway_runner.jobs.job_fields import BestInput, KeptInput, changed_numbers
@@ -34,18 +26,8 @@ from fairway_runner.jobs.launcher import Launchers, param_use, render_once_a_nod
 from fairway_runner.jobs.project_files import known_git
 from fairway_runner.runs.folder import require_one_job
 from fairway_runner.runs.records import RunRecord
+from fairway_runner.submit import run_plan
 from fairway_runner.submit import snapshot as code
-from fairway_runner.submit.run_plan import (
-    Inputs,
-    TaskLines,
-    budget_of,
-    checkpoint_directory,
-    inputs_of,
-    receiver_of,
-    require_readable,
-    secret_values,
-    task_line,
-)
 from fairway_runner.submit.snapshot import provenance
 from fairway_runner.targets.lookup import default_notify
 
@@ -61,9 +43,8 @@ if TYPE_CHECKING:
 class PreparedRun:
     """A run that is ready to start: all its tasks are rendered, nothing is written yet.
 
-    `job` is that of all tasks, with the values of the first; `files` are the texts of its folder by
-    name, `lines` those of tasks, which may be very large, and `provenance` records where everything
-    came from. `secrets` are values that must not be written; `warnings` are for the user. `others`
+    `job` has the values of the first task; `files` are the texts of its folder by name, `lines`
+    those of tasks, which may be very large. `secrets` are values that must not be written. `others`
     are the same job for the targets to try if this one refuses it, and `passed` for those that were
     passed over. A workflow has `steps`, by name, and one task for each.
     """
@@ -125,14 +106,16 @@ def prepare(
     conditions: Mapping[str, str | list[int]] | None = None,
 ) -> PreparedRun:
     """Checks a job and renders its tasks. Raises UserError if anything is wrong with it.
+    `code_folder` replaces the job's own; with `asks` the target is asked. Outputs of runs that are
+    `coming` are not looked for. On its target the run waits for the active ones `before` it, to end
+    by `conditions` or else successfully. Without `copies` nothing is downloaded, and the result
+    must not be started."""
+    unlisted: list[Finding] = []
+    if sweeps_files(job_file.document.data):
+        from fairway_runner.submit.run_inputs import resolve_files, unlisted_warnings
 
-    The caller may choose the `run_id`. `code_folder` replaces the job's own folder of code. With
-    `asks` the target itself is asked. Outputs of the runs that are `coming`, which have not begun,
-    are not looked for. The runs `before` it are active: on its target it waits until they have
-    ended as the `conditions` say by their IDs, or else successfully. Without `copies` nothing is
-    downloaded from elsewhere, and the result must not be started.
-    """
-    job_file, unlisted = _with_listed_files(job_file, target, asks=asks)
+        job_file = resolve_files(job_file, target, asks=asks)
+        unlisted = unlisted_warnings(job_file)
     tasks = job_file.tasks()
     first = next(tasks)
     job, warnings = _checked(job_file, first, target, store.folder)
@@ -142,7 +125,7 @@ def prepare(
     template = launchers.of(first, job).source
     folder = code_folder or code.folder_of(job_file, job.code.path)
     run_id = run_id or store.new_id(job.name)
-    inputs = inputs_of(first, job, target)
+    inputs = run_plan.inputs_of(first, job, target)
     if any(isinstance(each, KeptInput | BestInput) for each in job.inputs.values()):
         from fairway_runner.submit.run_inputs import add_kept
 
@@ -159,7 +142,9 @@ def prepare(
     plan = _plan(
         *(job, sweep, inputs, engine),
         run=run_id,
-        directory=str(store.folder / run_id / "code" if runs_here(target.engine) else folder),
+        directory=str(
+            store.folder / run_id / "code" if capabilities.runs_here(target.engine) else folder
+        ),
         tasks=len(points) + (job.finally_ is not None),
         after=after,
         conditions=conditions or {},
@@ -187,32 +172,20 @@ def prepare(
     )
 
 
-def _with_listed_files(
-    job_file: JobFile, target: Target, *, asks: bool
-) -> tuple[JobFile, list[Finding]]:
-    """Returns the job file with the input files that its sweep uses, and the inputs not listed."""
-    if not sweeps_files(job_file.document.data):
-        return job_file, []
-    from fairway_runner.submit.run_inputs import resolve_files, unlisted_warnings
-
-    job_file = resolve_files(job_file, target, asks=asks)
-    return job_file, unlisted_warnings(job_file)
-
-
 def _checked(
     job_file: JobFile, first: JobFile, target: Target, runs: Path
 ) -> tuple[Job, list[Finding]]:
     """Returns the first task's job, and warnings. Raises UserError if the target cannot run it."""
     with job_file.document.locating():
         job = _with_receiver(first.resolve(target), target)
-        require(job, target)
-        require_mountable(job, target, runs)
-        require_readable(job.secrets, target)
+        capabilities.require(job, target)
+        capabilities.require_mountable(job, target, runs)
+        run_plan.require_readable(job.secrets, target)
     found = check_job(job.model_dump(exclude_unset=True, by_alias=True), target, first.document)
     if errors := [finding for finding in found if finding.severity is Severity.ERROR]:
         raise UserError(errors)
     changed = changed_numbers(job_file.document, job.params)
-    return job, [*found, *changed, *ineffective(job, target, job_file.document)]
+    return job, [*found, *changed, *capabilities.ineffective(job, target, job_file.document)]
 
 
 def _lines_around(
@@ -220,18 +193,19 @@ def _lines_around(
 ) -> dict[str, Content]:
     lines: dict[str, Content] = {}
     alone = job.model_copy(update={"outputs": {}, "nodes": 1, "gpus": None, "cores": None})
-    if job.setup is not None:
-        script = render_once_a_node("before the tasks", job.setup_command, job)
-        lines["setup.jsonl"] = task_line("setup", alone, engine, script)
-    if job.release_command is not None:
-        script = render_once_a_node("when the run has ended", job.release_command, job)
-        lines["release.jsonl"] = task_line("release", alone, engine, script)
+    for name, command, when in (
+        ("setup", job.setup_command, "before the tasks"),
+        ("release", job.release_command, "when the run has ended"),
+    ):
+        if command:
+            script = render_once_a_node(when, command, job)
+            lines[f"{name}.jsonl"] = run_plan.task_line(name, alone, engine, script)
     if job.finally_ is not None:
         own = {"command": job.finally_.command, "outputs": job.finally_.outputs, "options": {}}
         usual = {"template": "plain", "nodes": 1, "processes_per_node": 1, "preflight": "none"}
         last = job.model_copy(update={**own, **usual})
         script = launchers.render(first, last)
-        lines["finally.jsonl"] = task_line(LAST, last, engine, script)
+        lines["finally.jsonl"] = run_plan.task_line(LAST, last, engine, script)
     return lines
 
 
@@ -239,9 +213,9 @@ def _within_limits(
     job: Job, first: JobFile, engine: Engine, needs: Sequence[str], *, asks: bool
 ) -> Budget | None:
     """Returns the limit on its cost. Raises UserError if the target lacks what the job needs."""
-    require_gpus(job, engine.target, first.document)
+    capabilities.require_gpus(job, engine.target, first.document)
     with first.document.locating():
-        budget = budget_of(job, engine.target)
+        budget = run_plan.budget_of(job, engine.target)
     if asks:
         engine.require(job, needs)
     return budget
@@ -253,11 +227,13 @@ def _secrets_and_code(
     # Uploaded or stored code was already filtered at its source.
     gitignore = False if is_kept or known_git() is not None else job.code.gitignore
     with job_file.document.locating():
-        secrets = secret_values(job.secrets, os.environ)
+        secrets = run_plan.secret_values(job.secrets, os.environ)
         return secrets, code.collect(folder, job.code.exclude, gitignore=gitignore)
 
 
-def _plan(job: Job, sweep: Sweep | None, inputs: Inputs, engine: Engine, **own: Any) -> RunPlan:
+def _plan(
+    job: Job, sweep: Sweep | None, inputs: run_plan.Inputs, engine: Engine, **own: Any
+) -> RunPlan:
     """Returns the plan with the job's fields and the run's `own`."""
     idle = job.idle_gpu
     return RunPlan(
@@ -271,7 +247,7 @@ def _plan(job: Job, sweep: Sweep | None, inputs: Inputs, engine: Engine, **own: 
         signal=job.checkpoint.signal,
         grace=job.checkpoint.grace,
         secrets=tuple(job.secrets),
-        notify=receiver_of(job.notify),
+        notify=run_plan.receiver_of(job.notify),
         environment={**engine.environment(), **inputs.environment},
         staged=tuple(inputs.staged),
         chained=tuple(inputs.chained),
@@ -280,7 +256,7 @@ def _plan(job: Job, sweep: Sweep | None, inputs: Inputs, engine: Engine, **own: 
 
 
 def _origin(
-    job_file: JobFile, inputs: Inputs, folder: Path, template: str, digest: str
+    job_file: JobFile, inputs: run_plan.Inputs, folder: Path, template: str, digest: str
 ) -> tuple[dict[str, Any], str]:
     """Returns the provenance, and the diff between the code in the folder and its commit."""
     facts, diff = provenance(folder, template, digest)
@@ -308,21 +284,16 @@ def _record(plan: RunPlan, job: Job, job_file: JobFile, target: Target) -> RunRe
 
 
 def _task_lines(
-    job_file: JobFile,
-    job: Job,
-    tasks: Iterable[JobFile],
-    engine: Engine,
-    launchers: Launchers,
-) -> TaskLines:
-    lines, use, target = TaskLines(), param_use(job_file), engine.target
+    job_file: JobFile, job: Job, tasks: Iterable[JobFile], engine: Engine, launchers: Launchers
+) -> run_plan.TaskLines:
+    lines, use, target = run_plan.TaskLines(), param_use(job_file), engine.target
     with process_limits.prepared():
         for index, task in enumerate(tasks):
             own = task.resolve(target) if index else job
-            launchers.require_use(task, own, use)
-            script = launchers.render(task, own)
-            require_share(own, target, task.document)
-            checkpoint = checkpoint_directory(task, own, target)
-            lines.append(task_line(index, own, engine, script, checkpoint))
+            script = launchers.render(task, own, use)
+            capabilities.require_share(own, target, task.document)
+            checkpoint = run_plan.checkpoint_directory(task, own, target)
+            lines.append(run_plan.task_line(index, own, engine, script, checkpoint))
     return lines
 
 
@@ -331,7 +302,7 @@ def _with_receiver(job: Job, target: Target) -> Job:
     any. Raises UserError if the job lacks a secret that its receiver names."""
     if job.notify is None:
         default = default_notify()
-        if default is not None and not capabilities(target.engine).tells_waiting:
+        if default is not None and not capabilities.capabilities(target.engine).tells_waiting:
             on = tuple(event for event in default.on if event != "waiting")
             default = default.model_copy(update={"on": on}) if on else None
         # A default with a secret only applies to jobs that have the secret.
@@ -339,7 +310,7 @@ def _with_receiver(job: Job, target: Target) -> Job:
             job = job.model_copy(update={"notify": default})
     for key, name in job.notify.secrets.items() if job.notify else ():
         if name not in job.secrets:
-            source = f"env:{name}" if runs_here(target.engine) else "keyvault:NAME"
+            source = f"env:{name}" if capabilities.runs_here(target.engine) else "keyvault:NAME"
             path, hint = f"notify.{key}", f"add `secrets: {{{name}: {source}}}`"
             message = f"`{path}`: the job has no secret `{name}`"
             raise UserError([Finding("bad-value", message, hint, path)])

@@ -52,8 +52,6 @@ from fairway_runner.targets.lookup import current_target, find_target
 _TEXTS = ("job.yaml", "job.json", "target.json", "code.diff")
 _AGAIN = "submit the job again from its file"
 
-OnChanges = Callable[[Mapping[str, tuple[Any, Any]]], None]
-
 
 @dataclass(frozen=True)
 class RerunResult:
@@ -71,7 +69,7 @@ def rerun(
     *,
     tags: Sequence[str] = (),
     note: str | None = None,
-    on_changes: OnChanges | None = None,
+    on_changes: Callable[[Mapping[str, tuple[Any, Any]]], None] | None = None,
 ) -> RerunResult:
     """Starts a new run of the same job with the same code. `assignments` are further `KEY=VALUE`,
     and tags are added; `on_changes` is called with the changes before anything starts. Raises
@@ -159,11 +157,7 @@ def prepare_again(
     with code.keep_snapshots(snapshots_of(run)), uploaded_before(facts, recorded_snapshot(run)):
         snapshot = _snapshot(run)
         before, after = _document(run, was), _document(run, edited)
-        code_before, code_after = (
-            each.data.get("code") if isinstance(each.data, dict) else None
-            for each in (before, after)
-        )
-        if code_before != code_after:
+        if section_of(before.data, "code") != section_of(after.data, "code"):
             message = f"`code`: a rerun has the code of {run.id}"
             raise after.error("bad-override", ("code",), message, _AGAIN, of_key=True)
         job_file = job_file_of(after, facts, snapshot, there)
@@ -206,8 +200,7 @@ def _require_one_job(run: Run) -> None:
 def job_file_of(
     document: Document, facts: Mapping[str, Any], snapshot: Path, target: Target
 ) -> JobFile:
-    """Returns the job with the folder of its templates and of its sweep's files: that of the code,
-    unless the code was only a part of it."""
+    """Returns the job in the folder of its code, or in its own if the code was a part of it."""
     if facts.get("sent") is True:  # and the job's folder no longer exists
         return JobFile(document, snapshot)
     folder = Path(facts.get("folder") or snapshot)
@@ -249,10 +242,9 @@ def _changes(before: Any, after: Any, path: str = "") -> Iterator[tuple[str, tup
 
 
 def retry(run: Run, *, failed_only: bool = False) -> dict[int, int]:
-    """Starts the unsuccessful tasks of an ended run again, or with `failed_only` the failed ones;
-    returns the number of each task's next attempt, from 1. Each continues from its checkpoints,
-    with as many retries as before; a setup that succeeded is not repeated, `finally:` is. Raises
-    UserError if the run has not ended, has nothing to retry, or cannot run there any more."""
+    """Starts the unsuccessful tasks of an ended run again, or the failed ones; returns each one's
+    next attempt, from 1. A setup that succeeded is not repeated, `finally:` is. Raises UserError if
+    the run has not ended, has nothing to retry, or cannot run there."""
     secrets = secret_values(recorded_facts(run, "job.json").get("secrets", {}), os.environ)
     run.refresh()
     lock = run.take_lock()
@@ -293,6 +285,5 @@ def retry(run: Run, *, failed_only: bool = False) -> dict[int, int]:
 
 def targets_of(run: Run) -> list[Target]:
     """Returns the targets on which the tasks of a run would run again."""
-    if has_steps(run.folder):
-        return [find_target(each.target) for each in recorded_steps(run.folder)]
-    return [run.engine.target]
+    steps = recorded_steps(run.folder)
+    return [find_target(each.target) for each in steps] or [run.engine.target]

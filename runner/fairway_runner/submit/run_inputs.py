@@ -7,10 +7,13 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from fairway_agent.access import path_below
 from fairway_agent.spec import LAST, Best, Chained
+from fairway_boot.files import Fault
 from fairway_core.findings import Finding, Severity, UserError
 from fairway_core.suggestions import did_you_mean
 from fairway_runner.engines.capabilities import runs_here
+from fairway_runner.engines.outage import TargetUnavailable, deadline
 from fairway_runner.jobs.job import Job, Metric
 from fairway_runner.jobs.job_fields import Best as BestSource
 from fairway_runner.jobs.job_fields import BestInput, KeptInput
@@ -21,6 +24,7 @@ from fairway_runner.runs.folder import chosen_task, require_one_job
 from fairway_runner.runs.kept import KeptOutput, files_of
 from fairway_runner.runs.metrics import setting_of
 from fairway_runner.runs.records import FINAL_STATES, read_last, read_specs
+from fairway_runner.runs.results import best, lower_is_better, metric_name
 from fairway_runner.runs.view import BEST
 from fairway_runner.submit.run_plan import Inputs, below_mount, blobs_of
 
@@ -51,10 +55,9 @@ def add_kept(
     copies: bool,
     asks: bool,
 ) -> None:
-    """Adds the outputs of other runs to the inputs of the run of that id, except those of runs that
-    are `coming`. Raises UserError at its line for a missing one; outputs of the `going` runs appear
-    when they end. With `copies` those on another target are downloaded, without which nothing can
-    start; with `asks` the targets of other runs are asked for their states."""
+    """Adds the outputs of other runs, except `coming` ones; those of `going` runs appear later.
+    Raises UserError at its line for a missing one. With `copies` those on another target are
+    downloaded, without which nothing can start; with `asks` other targets are asked."""
     for name, source in job.inputs.items():
         if not isinstance(source, KeptInput | BestInput):
             continue
@@ -66,9 +69,9 @@ def add_kept(
                 # Where the run waits, the best task is chosen.
                 other, output = store.find(run), source.best.output or name
                 metric, lower = _measure(other, source.best)
-                best = Best(metric, other.record.metrics[metric], lower)
+                choice = Best(metric, other.record.metrics[metric], lower)
                 path = f"runs/{other.id}/tasks/*/outputs/{output}"
-                found.chained.append(Chained(name, path, best=best))
+                found.chained.append(Chained(name, path, best=choice))
                 facts = {"run": other.id, "task": BEST, "output": output, "metric": metric}
                 found.facts[name] = facts
                 continue
@@ -87,8 +90,6 @@ def _located(job_file: JobFile, name: str) -> Iterator[None]:
     try:
         yield
     except UserError as error:
-        from fairway_runner.engines.outage import TargetUnavailable
-
         document = job_file.document
         path, location = f"inputs.{name}", document.location(document.set_below(("inputs", name)))
         found = [
@@ -124,7 +125,13 @@ def find_kept(
             raise UserError.of("running-run", f"{run.id} has not ended: it is {state}", hint)
     task, facts = _task(run, source)
     output = wanted.output or name
-    kept = KeptOutput(run, task, output, lambda: _bring(run, kept) if brings and is_there else None)
+
+    def bring() -> None:
+        if brings and is_there:
+            run.engine.collect(run, [task])
+            _require_files(run, kept)
+
+    kept = KeptOutput(run, task, output, bring)
     if is_there:
         _require_kept(run, task, output)
         if runs_here(run.record.engine):
@@ -135,8 +142,6 @@ def find_kept(
 def _task(run: Run, source: KeptInput | BestInput) -> tuple[int, dict[str, Any]]:
     """Returns the task that the input means, and the metric if that is the best one."""
     if isinstance(source, BestInput):
-        from fairway_runner.runs.results import best
-
         metric, lower = _measure(run, source.best)
         first = best(run, metric, lowest=lower)
         return first.task.index, {"metric": metric, "value": first.value}
@@ -150,8 +155,6 @@ def _task(run: Run, source: KeptInput | BestInput) -> tuple[int, dict[str, Any]]
 
 def _measure(run: Run, source: BestSource) -> tuple[str, bool]:
     """Returns the metric, and True if the lowest is best. Raises UserError if unknown."""
-    from fairway_runner.runs.results import lower_is_better, metric_name
-
     metric = metric_name(require_one_job(run).record.metrics, source.metric, run.id, "metric:")
     if source.better is not None:
         return metric, source.better == "lower"
@@ -174,11 +177,6 @@ def _require_kept(run: Run, task: int, name: str) -> None:
         raise UserError.of("no-output", message, f"see its state: fairway show {run.id}")
 
 
-def _bring(run: Run, kept: KeptOutput) -> None:
-    run.engine.collect(run, [kept.task])
-    _require_files(run, kept)
-
-
 def _require_files(run: Run, kept: KeptOutput) -> None:
     """Raises UserError if the output has no file on this machine."""
     if next(files_of(kept.folder), None) is None:
@@ -190,8 +188,7 @@ def _require_files(run: Run, kept: KeptOutput) -> None:
 def missing_outputs(
     step: NamedStep, runs: Mapping[str, str], jobs: Mapping[str, Job]
 ) -> Iterator[Finding]:
-    """Yields findings for inputs from a step without such an output, or of an unclear task; `runs`
-    and `jobs` are those of all steps."""
+    """Yields findings for a step's inputs that no other step makes; `runs` and `jobs` are all."""
     steps = {run: name for name, run in runs.items()}
     for name, value in inputs_of_runs(step.document):
         other = steps.get(str(value.get("best", value).get("run")))
@@ -213,8 +210,6 @@ def _wrong(name: str, value: Mapping[str, Any], other: str, job: Job) -> tuple[s
         return f"the step `{other}` keeps no output `{output}`", hint
     if "best" not in value:
         return None
-    from fairway_runner.runs.results import metric_name
-
     try:
         metric = metric_name(job.metrics, wanted.get("metric"), f"the step `{other}`", "metric:")
     except UserError as error:
@@ -227,9 +222,8 @@ def _wrong(name: str, value: Mapping[str, Any], other: str, job: Job) -> tuple[s
 
 
 def resolve_files(job_file: JobFile, target: Target, *, asks: bool = True) -> JobFile:
-    """Returns the job file with the files of the inputs that its sweep uses, or unchanged if it
-    uses none. Unless one `asks`, remote targets are not asked: a single point stands for all.
-    Raises UserError at its line for an input that is not staged from storage."""
+    """Returns the job file with the files of its sweep's inputs; unless one `asks`, a single point
+    stands for those of remote targets. Raises UserError at an unstaged input's line."""
     if not sweeps_files(job_file.document.data) or (sweep := job_file.sweep) is None:
         return job_file
     known, asks = section_of(job_file.document.data, "inputs"), asks or runs_here(target.engine)
@@ -281,10 +275,7 @@ def _names(job_file: JobFile, name: str, path: DataPath, target: Target) -> Iter
 
 
 def _blobs(container: str, path: str, target: Target) -> Iterator[str]:
-    from fairway_agent.access import path_below
-    from fairway_boot.files import Fault
     from fairway_runner.engines.azure_storage import Storage
-    from fairway_runner.engines.outage import deadline
 
     for blob in Storage(target, deadline()).blobs(container, path):
         try:

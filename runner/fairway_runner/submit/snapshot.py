@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import fcntl
+import getpass
 import hashlib
 import os
 import platform
 import shutil
 import subprocess
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from fnmatch import fnmatch
 from pathlib import Path, PurePosixPath
@@ -17,8 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 import fairway_core
 from fairway_agent.quick import dataclass
+from fairway_boot.files import copy_file
 from fairway_core.findings import Finding, Severity, UserError
-from fairway_runner.jobs.project_files import NEVER, Found, known_git, left_out, require_code, walk
+from fairway_runner.jobs import project_files
 from fairway_runner.quantities import format_names
 from fairway_runner.runs.records import writing
 
@@ -62,7 +64,7 @@ def folder_of(job_file: JobFile, path: str) -> Path:
         message = f"`code.path`: {folder} is not a folder"
         hint = "write the folder of the code relative to the job file, for example `path: src`"
         raise job_file.document.error("bad-value", ("code", "path"), message, hint)
-    require_code(folder)
+    project_files.require_code(folder)
     return folder
 
 
@@ -86,19 +88,18 @@ def list_files(
     folder: Path, exclude: Sequence[str] = (), *, gitignore: bool | None = False
 ) -> tuple[list[CodeFile], list[Finding]]:
     """Returns the same files, sorted by path, and warnings about others; reads none of them."""
-    excluded = [_exclusion(each) for each in (*NEVER, *exclude)]
+    filters: list[project_files.LeavesOut] = [
+        _exclusion(each) for each in (*project_files.NEVER, *exclude)
+    ]
     ignored = Ignored(folder) if gitignore else None
-
-    def leaves_out(path: str, entry: os.DirEntry[str]) -> bool:
-        if any(each(path, entry) for each in excluded):
-            return True
-        return ignored is not None and ignored(path, entry)
-
+    filters += [ignored] if ignored else []
     files: list[CodeFile] = []
-    others: list[Found] = []
+    others: list[project_files.Found] = []
     total = 0
     try:
-        for each in walk(folder, leaves_out):
+        for each in project_files.walk(
+            folder, lambda *entry: any(is_out(*entry) for is_out in filters)
+        ):
             if (status := each.status) is None or not (each.is_file or each.is_folder):
                 others.append(each)
                 continue
@@ -114,15 +115,14 @@ def list_files(
     if ignored is not None and ignored.paths and all(each.is_folder for each in files):
         message, hint = f"Git ignores all of {folder}", "leave out `code.gitignore`"
         raise UserError([Finding("bad-code", message, hint, "code.gitignore")])
-    warnings = left_out(others, "the code")
+    warnings = project_files.left_out(others, "the code")
     if gitignore is None:
         warnings += ignored_yet_sent(folder, [each.path for each in files])
     return files, warnings
 
 
-def _exclusion(pattern: str) -> Callable[[str, os.DirEntry[str]], bool]:
-    """Returns a filter of a walk: `x/` is a folder only, `/x` and `./x` only at the top, and `**/x`
-    at the top too."""
+def _exclusion(pattern: str) -> project_files.LeavesOut:
+    """Returns a walk's filter: `x/` is a folder, `/x` and `./x` at the top, `**/x` there too."""
     wanted = pattern.rstrip("/")
     top = wanted.removeprefix(".").removeprefix("/") if wanted.startswith(("/", "./")) else ""
     patterns = {top} if top else {wanted, wanted.removeprefix("**/")}
@@ -141,8 +141,6 @@ def snapshot(code: Code, store: Path) -> Path:
         target = stored(code.digest, store)
         if target.is_dir():
             return target
-        from fairway_boot import files
-
         store.mkdir(parents=True, exist_ok=True)
         # A server submits the same code in several threads at once.
         draft = store / f".{code.digest[:16]}.{os.getpid()}-{threading.get_ident()}"
@@ -154,7 +152,7 @@ def snapshot(code: Code, store: Path) -> Path:
                     copy.mkdir(parents=True, exist_ok=True)
                     continue
                 copy.parent.mkdir(parents=True, exist_ok=True)
-                files.copy_file(code.folder / file.path, copy)
+                copy_file(code.folder / file.path, copy)
             try:
                 draft.rename(target)
             except OSError:
@@ -172,8 +170,7 @@ def stored(digest: str, store: Path) -> Path:
 
 @contextmanager
 def keep_snapshots(store: Path, *, alone: bool = False) -> Iterator[None]:
-    """Keeps snapshots from being removed within the block; with `alone`, also from being taken.
-    Raises UserError if nothing can be written there."""
+    """Keeps snapshots from removal, and with `alone` from being taken. Raises UserError."""
     with writing(f"nothing can be written to {store}", "use a folder that you may write to"):
         store.mkdir(parents=True, exist_ok=True)
         lock = os.open(store / ".lock", os.O_RDWR | os.O_CREAT, 0o666)
@@ -218,8 +215,7 @@ _PLACES = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE")
 def ask_git(
     folder: Path, *arguments: str, options: Sequence[str] = ()
 ) -> subprocess.CompletedProcess[bytes] | None:
-    """Returns git's result for that folder, whatever repository the environment names; None if git
-    is missing or takes too long."""
+    """Returns git's result for that folder alone; None if git is missing or takes too long."""
     safe = [word for each in _SETTINGS for word in ("-c", each)]
     try:
         return subprocess.run(
@@ -261,8 +257,7 @@ class Ignored:
 
 
 def ignored_yet_sent(folder: Path, paths: Iterable[str]) -> list[Finding]:
-    """Returns a warning that names the files that Git ignores; none if git fails, or ignores all of
-    them, because then the folder itself is ignored."""
+    """Returns a warning about files that Git ignores; none if that is all, or git fails."""
     try:
         known = _ignored(folder)
     except UserError:
@@ -279,8 +274,7 @@ def ignored_yet_sent(folder: Path, paths: Iterable[str]) -> list[Finding]:
 
 
 def _ignored(folder: Path) -> set[str] | None:
-    """Returns the paths below a folder that Git ignores, a completely ignored folder as one path;
-    None if it is in no work tree."""
+    """Returns the paths that Git ignores, folders as one; None outside of any work tree."""
     itself = ask_git(folder, "check-ignore", "--quiet", "--", ".")
     if itself is not None and b"not a git repository" in itself.stderr:
         return None
@@ -306,10 +300,7 @@ _LARGEST_DIFF = 2**20
 
 
 def provenance(folder: Path, template: str, code_digest: str) -> tuple[dict[str, Any], str]:
-    """Returns the provenance of a run, and the diff against its commit ("" if there is none).
-    `template` is the text of the launcher's template."""
-    import getpass
-
+    """Returns a run's provenance and the diff against its commit; `template` is a text."""
     try:
         user = getpass.getuser()  # the submitter's login name on this machine
     except (OSError, KeyError):  # a uid without an entry, as in some containers
@@ -323,7 +314,7 @@ def provenance(folder: Path, template: str, code_digest: str) -> tuple[dict[str,
         "code": code_digest,
         "template": hashlib.sha256(template.encode()).hexdigest(),
         "git": git,
-        **({} if known_git() is None else {"sent": True}),
+        **({} if project_files.known_git() is None else {"sent": True}),
     }
     if len(diff) > _LARGEST_DIFF:
         diff = diff[:_LARGEST_DIFF] + "\n(the rest of the diff is omitted)\n"
@@ -333,7 +324,7 @@ def provenance(folder: Path, template: str, code_digest: str) -> tuple[dict[str,
 def git_facts(folder: Path) -> tuple[Mapping[str, Any], str]:
     """Returns a folder's commit, True if the files differ from it or git does not say, and the
     diff; for uploaded code the facts that came with it, without the diff."""
-    if (known := known_git()) is not None:
+    if (known := project_files.known_git()) is not None:
         return known, ""
     listed = ask_git(folder, "ls-files", "--others", "--exclude-standard", "--", ".")
     if listed is not None and listed.returncode:  # no work tree
@@ -351,9 +342,8 @@ def git_facts(folder: Path) -> tuple[Mapping[str, Any], str]:
 
 
 def _diff(folder: Path) -> str | None:
-    """Returns the difference of a folder's files from the commit; None if git does not say. No
-    program that the repository's own settings name has a part in it; those that the user has set up
-    filter files."""
+    """Returns a folder's difference from its commit; None if git does not say. No program of the
+    repository's own settings has a part in it; filters of the user have."""
     query = ("--show-scope", "-z", "--name-only", "--get-regexp", r"^(filter|lfs)\.")
     listed = ask_git(folder, "config", *query)
     if listed is None or listed.returncode not in (0, 1):  # 1: there are none
@@ -378,8 +368,7 @@ def _diff(folder: Path) -> str | None:
 
 
 def _differs(folder: Path) -> bool:
-    """Returns True if a submodule of a folder has other files than its commit, or git does not
-    say."""
+    """Returns True if a submodule's files differ from its commit, or git does not say."""
     listed = ask_git(folder, "ls-files", "--stage", "-z", "--", ".")
     if listed is None or listed.returncode:
         return True

@@ -114,12 +114,12 @@ def _prepared(
     asks: bool,
     copies: bool,
 ) -> PreparedRun:
-    choice = select_targets(job_file, targets)
-    if len(choice.targets) > 1:
+    (target, *others), _ = select_targets(job_file, targets)
+    if others:
         message = f"the step `{step.name}` names several targets, but can have only one"
         raise step.document.error("one-target", ("target",), message, "name one of them")
     coming = [*runs.values()]
-    run_id, target = runs[step.name], choice.targets[0]
+    run_id = runs[step.name]
     made = prepare(job_file, target, store, run_id=run_id, coming=coming, asks=asks, copies=copies)
     folder = made.code.folder
     if known_git() is None or folder == job_file.folder:

@@ -11,11 +11,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fairway_agent import state_files
 from fairway_boot.files import write_json
 from fairway_core.findings import Finding, UserError, printable
 from fairway_runner.engines import capabilities
 from fairway_runner.engines.capabilities import runs_here
-from fairway_runner.engines.outage import Refused, Unavailable
+from fairway_runner.engines.outage import Refused, Unavailable, warn
 from fairway_runner.jobs.job_file import JobFile, has_steps
 from fairway_runner.runs.folder import TakenId
 from fairway_runner.runs.records import is_run_id, legible_facts, read_job, read_plan, removed
@@ -26,7 +27,6 @@ from fairway_runner.submit.target_selection import (
     PASSED,
     passed_over_warning,
     prepare_for,
-    select_targets,
     targets_with_room,
 )
 from fairway_runner.targets.lookup import all_targets, submitted_to
@@ -50,8 +50,7 @@ def prepare_submission(
     asks: bool = True,
     copies: bool = True,
 ) -> PreparedRun:
-    """Checks a job file. Raises UserError if anything is wrong with it. `targets` replace its own,
-    `asks` and `copies` are as for `prepare`."""
+    """Checks a job file like `prepare`; `targets` replace its own. Raises UserError."""
     if run_id is not None:
         require_run_id(run_id)
     if has_steps(job_file.document.data):
@@ -59,8 +58,7 @@ def prepare_submission(
 
         made = prepare_steps(job_file, store, targets, run_id=run_id, asks=asks, copies=copies)
     else:
-        choice = select_targets(job_file, targets)
-        made = prepare_for(job_file, choice, store, run_id=run_id, asks=asks, copies=copies)
+        made = prepare_for(job_file, targets, store, run_id=run_id, asks=asks, copies=copies)
     if tags or note is not None:
         from fairway_runner.runs.labels import labelled
 
@@ -74,16 +72,28 @@ def unconfirmed(tasks: int, hint: str) -> UserError:
 
 
 def find_recorded(prepared: PreparedRun, store: RunStore) -> Run | None:
-    """Returns the run of its ID if it is of the same job. Raises UserError if it is of another."""
-    alike = (prepared, *prepared.others, *prepared.passed)
-    return find_earlier(store, prepared.record.id, *(each.files for each in alike))
+    """Returns the run of that ID and job, None without one. Raises UserError for another job."""
+    run_id, alike = prepared.record.id, (prepared, *prepared.others, *prepared.passed)
+    require_run_id(run_id)
+    run = Run(store.folder / run_id)
+    if not (run.folder / "run.json").is_file():
+        return None
+    job = read_recorded(run, "job.json")
+    targets = [each.files["target.json"] for each in alike if each.files["job.json"] == job]
+    # The target of a run that was not sent may have been corrected since: only its name counts.
+    if run.is_unsent:
+        is_same = run.record.target in [json.loads(each)["name"] for each in targets]
+    else:
+        is_same = bool(targets) and read_recorded(run, "target.json") in targets
+    if not is_same:
+        message = f"the run `{run_id}` is of another job, or on another target"
+        raise UserError.of("taken-run-id", message, "choose another ID")
+    return run
 
 
 def submit(prepared: PreparedRun, store: RunStore) -> Run:
-    """Records the run and starts it on the first of its targets that accepts it; an existing run of
-    the same ID and job is resumed. A target that refuses it keeps nothing of it; if all refuse,
-    nothing is left here, and the error names them all. Raises UserError if the target cannot be
-    reached."""
+    """Records the run and starts it on the first target that accepts it, or resumes that of its ID.
+    Of targets that refuse it nothing is left. Raises UserError, which names them, if all do."""
     try:
         return _submit(prepared, store)
     except TakenId:
@@ -110,7 +120,7 @@ def _submit(prepared: PreparedRun, store: RunStore) -> Run:
             if not left:
                 raise _with_passed(error, passed) from None
             passed[now.record.target] = why = error.findings[0].message
-            _warn("`%s` was passed over: %s", now.record.target, printable(why))
+            warn("`%s` was passed over: %s", now.record.target, printable(why))
         try:
             left, more = targets_with_room(left)
         except UserError as error:
@@ -120,8 +130,7 @@ def _submit(prepared: PreparedRun, store: RunStore) -> Run:
 
 
 def _with_passed(error: UserError, passed: Mapping[str, str]) -> UserError:
-    """Returns the last target's error, with why others were passed over, but without the remark
-    that the run is recorded: nothing of it is left here."""
+    """Returns the last target's error with the others' reasons; nothing is recorded here now."""
     found = [each for each in error.findings if each.id != CUT_OFF]
     tried = [passed_over_warning(name, why) for name, why in passed.items()]
     return error.with_findings([*found, *tried])
@@ -137,15 +146,9 @@ def _start(prepared: PreparedRun, store: RunStore, forgets: type[UserError]) -> 
         except UserError as error:
             raise error_with_state(run, error) from None
         except KeyboardInterrupt:  # otherwise the user never sees its ID
-            _warn("%s is recorded, and may have started; see: fairway show %s", run.id, run.id)
+            warn("%s is recorded, and may have started; see: fairway show %s", run.id, run.id)
             raise
         return run
-
-
-def _warn(message: str, *facts: str) -> None:
-    import logging
-
-    logging.getLogger("fairway").warning(message, *facts)
 
 
 def _in_place_of(first: PreparedRun, other: PreparedRun, passed: Mapping[str, str]) -> PreparedRun:
@@ -232,9 +235,8 @@ def _unusable(run: Run, name: str) -> UserError:
 
 
 def resume(run: Run, forgets: type[UserError] = Refused) -> Run:
-    """Completes a recorded submission; a complete or ended one stays as it is, and one of which
-    nothing was sent goes to its target as that is now. Raises UserError while another command
-    submits it; a run that raises one of the `forgets` is removed."""
+    """Completes a submission; of an unsent one to its target as that is now. Raises UserError while
+    another command submits it; a run that raises one of the `forgets` is removed."""
     here = runs_here(run.record.engine)
     if not run.never_began if here else run.status.is_final:
         return run  # elsewhere, a run may be cancelled before it is submitted
@@ -274,8 +276,6 @@ def forget_on_error(run: Run, forgets: type[UserError] = Refused) -> Iterator[No
         if isinstance(error, forgets) and not (run.folder / "retry.json").exists():
             shutil.rmtree(run.folder, ignore_errors=True)
             raise
-        from fairway_agent import state_files
-
         with suppress(UserError, OSError):
             if why := run.not_sent:
                 state = replace(run.status, reason=f"{error.findings[0].message}; {why}")
@@ -301,23 +301,3 @@ def require_run_id(text: str) -> None:
     if not is_run_id(text):
         hint = "up to 63 lower-case letters, digits and hyphens, the first of them a letter"
         raise UserError.of("bad-run-id", f"`{text[:70]}` is not a run's id", hint)
-
-
-def find_earlier(store: RunStore, run_id: str, *alike: Mapping[str, str]) -> Run | None:
-    """Returns the run of that id if it is of the same job, with the same files if `alike`; None if
-    there is none. Raises UserError if another job has the id, or it is invalid."""
-    require_run_id(run_id)
-    run = Run(store.folder / run_id)
-    if not (run.folder / "run.json").is_file():
-        return None
-    job = read_recorded(run, "job.json")
-    targets = [each["target.json"] for each in alike if each["job.json"] == job]
-    # The target of a run that was not sent may have been corrected since: only its name counts.
-    if run.is_unsent:
-        is_same = run.record.target in [json.loads(each)["name"] for each in targets]
-    else:
-        is_same = any(read_recorded(run, "target.json") == each for each in targets)
-    if not is_same:
-        message = f"the run `{run_id}` is of another job, or on another target"
-        raise UserError.of("taken-run-id", message, "choose another ID")
-    return run

@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from fairway_agent.quick import dataclass
 from fairway_core.findings import Finding, Severity, UserError
 from fairway_runner.engines import outage
 from fairway_runner.jobs.job_fields import place_of, where_of
 from fairway_runner.jobs.job_file import JobFile, sweeps_files
 from fairway_runner.runs.store import RunStore
 from fairway_runner.submit.prepare import PreparedRun, prepare
+from fairway_runner.submit.run_plan import hourly_price
 from fairway_runner.targets import LOCAL
 from fairway_runner.targets.lookup import find_target
 
@@ -31,16 +31,10 @@ _NO_ROOM = frozenset({"no-address", "resize-error", "unfit-nodes", "pool-disable
 _IN_ORDER = "give an order of your own: -s 'target=[FIRST, SECOND]'"
 
 
-@dataclass(frozen=True)
-class TargetSelection:
-    """The targets that a job may run on, the best first, and remarks about their order."""
-
-    targets: tuple[Target, ...]
-    warnings: Sequence[Finding] = ()
-
-
-def select_targets(job_file: JobFile, names: Sequence[str] = ()) -> TargetSelection:
-    """Returns the targets that are named, or `local`. Raises UserError for unknown ones."""
+def select_targets(
+    job_file: JobFile, names: Sequence[str] = ()
+) -> tuple[list[Target], list[Finding]]:
+    """Returns the targets, best first, and remarks. Raises UserError for unknown ones."""
     document = job_file.document
     own = None if names else where_of(document)
     names = names or (own.names if own is not None else ()) or [LOCAL]
@@ -59,30 +53,30 @@ def select_targets(job_file: JobFile, names: Sequence[str] = ()) -> TargetSelect
             raise UserError(unknown)
         if len(targets) > 1 and own is not None and own.cheapest is not None:
             targets, unknown = _cheapest_first(job_file, targets, own.metric, RunStore.here())
-    return TargetSelection(tuple(targets), unknown)
+    return targets, unknown
 
 
 def prepare_for(
     job_file: JobFile,
-    choice: TargetSelection,
+    names: Sequence[str],
     store: RunStore,
     *,
     run_id: str | None = None,
     asks: bool = True,
     copies: bool,
 ) -> PreparedRun:
-    """Returns the job prepared for the first target that has room now, with the targets to try if
-    that refuses it; for the first of all unless one `asks`. Raises UserError with all that is wrong
-    with the job on any of them."""
-    if len(choice.targets) == 1:
-        return prepare(job_file, choice.targets[0], store, run_id=run_id, asks=asks, copies=copies)
+    """Returns the job prepared for the first target with room, or if none is asked the first, with
+    others to try. Raises UserError with all faults on any of them."""
+    targets, remarks = select_targets(job_file, names)
+    if len(targets) == 1:
+        return prepare(job_file, targets[0], store, run_id=run_id, asks=asks, copies=copies)
     if sweeps_files(job_file.document.data):
         message = "its sweep lists the files of an input, which differ from target to target"
         hint = "name one target: --target NAME"
         raise job_file.document.error("one-target", ("sweep",), message, hint, of_key=True)
     each: list[PreparedRun] = []
     errors: list[UserError] = []
-    for target in choice.targets:
+    for target in targets:
         try:
             made = prepare(job_file, target, store, run_id=run_id, asks=False, copies=copies)
         except UserError as error:
@@ -98,11 +92,11 @@ def prepare_for(
         passed |= more
     first, *others = ordered
     first.others = others
-    names = {one.record.target for one in ordered}
-    first.passed = [one for one in each if one.record.target not in names]
+    left = {one.record.target for one in ordered}
+    first.passed = [one for one in each if one.record.target not in left]
     first.provenance |= {PASSED: passed} if passed else {}
     hints = [passed_over_warning(name, why) for name, why in passed.items()]
-    known = [*choice.warnings, *hints, *(found for one in each for found in one.warnings)]
+    known = [*remarks, *hints, *(found for one in each for found in one.warnings)]
     first.warnings = list(dict.fromkeys(known))  # once each: every target has the same ones
     return first
 
@@ -127,9 +121,8 @@ def _fit(prepared: Sequence[PreparedRun]) -> tuple[list[PreparedRun], dict[str, 
 
 
 def targets_with_room(prepared: Sequence[PreparedRun]) -> tuple[list[PreparedRun], dict[str, str]]:
-    """Returns the first target with room now and those after it, then those on which the job would
-    wait, and the reasons by name. The last one is not asked: its own answer will do. Raises
-    UserError if none answers."""
+    """Returns the first target with room and those after it, then full ones, and why. The last is
+    not asked: its own answer will do. Raises UserError if none answers."""
     waits: list[PreparedRun] = []
     passed: dict[str, str] = {}
     away: list[UserError] = []
@@ -174,11 +167,8 @@ def passed_over_warning(name: str, why: str) -> Finding:
 def _cheapest_first(
     job_file: JobFile, targets: Sequence[Target], metric: str, store: RunStore
 ) -> tuple[list[Target], list[Finding]]:
-    """Returns the targets, the cheapest first, and remarks on unknown figures. A `metric` divides
-    the price of an hour of a run's nodes; targets without a run that has it come last, by their
-    price. Raises UserError if a price is unknown."""
-    from fairway_runner.submit.run_plan import hourly_price
-
+    """Returns the targets by hourly price, divided by a `metric`; those without a run that has it
+    come last, with a remark. Raises UserError if a price is unknown."""
     prices = {each.name: hourly_price(each, "target.cheapest", _IN_ORDER) for each in targets}
     if not metric:
         return sorted(targets, key=lambda each: prices[each.name]), []

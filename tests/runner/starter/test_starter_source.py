@@ -7,8 +7,15 @@ import pytest
 from programs import finished
 
 import fairway_core
-from fairway_runner.starter import Settings, project, write_project
-from fairway_runner.starter.project import Source, from_clone, from_record, installed_source
+from fairway_runner.starter import project
+from fairway_runner.starter.project import (
+    Settings,
+    Source,
+    from_clone,
+    from_record,
+    installed_source,
+    write_project,
+)
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 

@@ -11,7 +11,7 @@ from programs import finished, tool
 from ruamel.yaml import YAML
 from running import RunFairway
 
-from fairway_runner.starter import Settings, write_project
+from fairway_runner.starter.project import Settings, write_project
 
 pytestmark = pytest.mark.integration
 

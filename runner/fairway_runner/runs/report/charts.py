@@ -12,18 +12,8 @@ from fairway_runner.quantities import format_cell, number
 from fairway_runner.runs.figures import Sample, mean
 from fairway_runner.runs.folder import require_one_job
 from fairway_runner.runs.metrics import Series, axis_of
+from fairway_runner.runs.report import svg
 from fairway_runner.runs.report.data import CATEGORIES, MOST_CURVES, Report, Row, read
-from fairway_runner.runs.report.svg import (
-    Scale,
-    chart,
-    clamp,
-    label,
-    line,
-    polyline,
-    scale_of,
-    tag,
-    text,
-)
 from fairway_runner.runs.results import metric_name
 
 if TYPE_CHECKING:
@@ -66,26 +56,26 @@ def _metric_chart(metric: str, named: Sequence[tuple[str, str, Series]]) -> Mark
     if is_sampled:
         description += " Long logs were read in part."
     points = [point for each in drawn for point in each.points]
-    first, last = (clamp(end(at for at, _ in points)) for end in (min, max))
-    x = Scale(first, max(last, first + 1, math.nextafter(first, math.inf)), LEFT, RIGHT)
-    y = scale_of((value for _, value in points), BOTTOM, TOP)
+    first, last = (svg.clamp(end(at for at, _ in points)) for end in (min, max))
+    x = svg.Scale(first, max(last, first + 1, math.nextafter(first, math.inf)), LEFT, RIGHT)
+    y = svg.scale_of((value for _, value in points), BOTTOM, TOP)
     lines = _polylines(drawn, [number(series.last) for series in found], x, y)
     title = "value printed, about" if is_sampled else "value printed"
     if axis is not None:
         title = "step" if axis == metric else axis
     parts = [*axes(x, y, title, integer_ticks(x) if last > first else [first]), lines]
-    return chart(f"curve-{metric}", metric, description, SIZE, parts)
+    return svg.chart(f"curve-{metric}", metric, description, SIZE, parts)
 
 
-def _polylines(drawn: Sequence[Line], hints: Sequence[str], x: Scale, y: Scale) -> Markup:
+def _polylines(drawn: Sequence[Line], hints: Sequence[str], x: svg.Scale, y: svg.Scale) -> Markup:
     lines = []
     for each, hint in zip(drawn, hints, strict=True):
         points = [(x(at), y(value)) for at, value in each.points]
-        lines.append(polyline(points, f"{each.name}: {hint}", class_=f"series {each.shade}"))
-    return tag("g", *lines, class_="lines")
+        lines.append(svg.polyline(points, f"{each.name}: {hint}", class_=f"series {each.shade}"))
+    return svg.tag("g", *lines, class_="lines")
 
 
-def integer_ticks(scale: Scale) -> list[float]:
+def integer_ticks(scale: svg.Scale) -> list[float]:
     """Returns integers from one end of the scale to the other, including its low end."""
     if scale.high - scale.low <= 10:
         return [scale.low + number for number in range(int(scale.high - scale.low) + 1)]
@@ -93,15 +83,15 @@ def integer_ticks(scale: Scale) -> list[float]:
     return [scale.low, *(tick for tick in ticks if scale(tick) - scale(scale.low) > 24)]
 
 
-def axes(x: Scale, y: Scale, x_title: str, x_ticks: Sequence[float]) -> Iterator[Markup]:
+def axes(x: svg.Scale, y: svg.Scale, x_title: str, x_ticks: Sequence[float]) -> Iterator[Markup]:
     """Yields the lines and labels of both axes; the values to label on the x axis are given."""
     for tick in y.ticks():
-        yield line(LEFT, y(tick), RIGHT, y(tick), "grid")
-        yield text(LEFT - 8, y(tick) + 4, label(tick), "end", "tick")
-    yield line(LEFT, BOTTOM, RIGHT, BOTTOM, "axis")
+        yield svg.line(LEFT, y(tick), RIGHT, y(tick), "grid")
+        yield svg.text(LEFT - 8, y(tick) + 4, svg.label(tick), "end", "tick")
+    yield svg.line(LEFT, BOTTOM, RIGHT, BOTTOM, "axis")
     for tick in x_ticks:
-        yield text(x(tick), BOTTOM + 18, label(tick), "middle", "tick")
-    yield text((LEFT + RIGHT) / 2, BOTTOM + 37, x_title, "middle", "axis-title")
+        yield svg.text(x(tick), BOTTOM + 18, svg.label(tick), "middle", "tick")
+    yield svg.text((LEFT + RIGHT) / 2, BOTTOM + 37, x_title, "middle", "axis-title")
 
 
 @dataclass(frozen=True)
@@ -176,8 +166,8 @@ def node_charts(nodes: Mapping[str, Sequence[Sample]]) -> list[tuple[str, Markup
 
 def _node_chart(name: str, title: str, lines: Sequence[Line]) -> Markup:
     longest = max(at for each in lines for at, _ in each.points)
-    x = Scale(0.0, longest or 1.0, LEFT, RIGHT)
-    y = Scale(0.0, 100.0, BOTTOM, TOP, step=25.0)
+    x = svg.Scale(0.0, longest or 1.0, LEFT, RIGHT)
+    y = svg.Scale(0.0, 100.0, BOTTOM, TOP, step=25.0)
     means = [mean(value for _, value in each.points) or 0.0 for each in lines]
     shown = [
         Line(each.name, each.shade, [(at, min(value, 100.0)) for at, value in each.points])
@@ -188,7 +178,7 @@ def _node_chart(name: str, title: str, lines: Sequence[Line]) -> Markup:
     if len(lines) == 1:
         description = f"One node, {hints[0]}."
     parts = [*axes(x, y, "minutes", x.ticks()), _polylines(shown, hints, x, y)]
-    return chart(name, title, description, SIZE, parts)
+    return svg.chart(name, title, description, SIZE, parts)
 
 
 @dataclass(frozen=True)
@@ -203,8 +193,7 @@ class Point:
 
 
 def throughput_metric(report: Report, wanted: str | None) -> str | None:
-    """Returns the metric of a task's speed: the requested one, or the first that is a rate. Raises
-    UserError if the run has no metric of that name, or several steps."""
+    """Returns the `wanted` metric, or the first rate. Raises UserError if it does not exist."""
     if wanted is not None:
         return metric_name(require_one_job(report.run).record.metrics, wanted, report.run.id)
     return next((name for name in report.metrics if "per_second" in name), None)
@@ -214,7 +203,7 @@ def points(report: Report, metric: str) -> list[Point]:
     """Returns a point per number of ranks, the smallest first; empty if nothing can be compared."""
     found: dict[int, list[float]] = {}
     for row in report.rows:
-        throughput = clamp(row.metrics.get(metric, 0.0))
+        throughput = svg.clamp(row.metrics.get(metric, 0.0))
         if row.task.state == "succeeded" and throughput > 0:
             found.setdefault(row.task.world_size, []).append(throughput)
     if len(found) < 2:
@@ -232,31 +221,31 @@ def scaling(found: Sequence[Point], metric: str) -> Markup:
     first, last = found[0], found[-1]
     ideal = [first.throughput, first.throughput * last.ranks / first.ranks]
     wide = last.ranks / first.ranks >= 8
-    x = Scale(first.ranks, last.ranks, LEFT + 36, RIGHT - 24, log=wide)
+    x = svg.Scale(first.ranks, last.ranks, LEFT + 36, RIGHT - 24, log=wide)
     values = [*ideal, *(point.throughput for point in found)]
-    y = scale_of(values if wide else [0.0, *values], BOTTOM, TOP, log=wide)
+    y = svg.scale_of(values if wide else [0.0, *values], BOTTOM, TOP, log=wide)
     measured = [(x(point.ranks), y(point.throughput)) for point in found]
     parts = [
         *axes(x, y, "ranks", _spread([point.ranks for point in found], x)),
-        polyline(
+        svg.polyline(
             [(x(first.ranks), y(ideal[0])), (x(last.ranks), y(ideal[1]))],
             f"if every rank were as fast as with {first.ranks}",
             class_="ideal",
         ),
-        polyline(measured, metric, class_="series c0"),
+        svg.polyline(measured, metric, class_="series c0"),
     ]
     for point, (px, py) in zip(found, measured, strict=True):
-        hint = f"{point.ranks} ranks: {label(point.throughput)}, {point.efficiency:.0%}"
-        parts.append(tag("circle", tag("title", hint), cx=px, cy=py, r=4, class_="dot c0"))
-        parts.append(text(px + 9, py - 7, f"{point.efficiency:.0%}", "start", "tick halo"))
+        hint = f"{point.ranks} ranks: {svg.label(point.throughput)}, {point.efficiency:.0%}"
+        parts.append(svg.tag("circle", svg.tag("title", hint), cx=px, cy=py, r=4, class_="dot c0"))
+        parts.append(svg.text(px + 9, py - 7, f"{point.efficiency:.0%}", "start", "tick halo"))
     description = "; ".join(
-        f"{point.ranks} ranks {label(point.throughput)}, {point.efficiency:.0%} efficient"
+        f"{point.ranks} ranks {svg.label(point.throughput)}, {point.efficiency:.0%} efficient"
         for point in found
     )
-    return chart("scaling", f"{metric} over ranks", description, SIZE, parts)
+    return svg.chart("scaling", f"{metric} over ranks", description, SIZE, parts)
 
 
-def _spread(ranks: Sequence[int], x: Scale) -> list[float]:
+def _spread(ranks: Sequence[int], x: svg.Scale) -> list[float]:
     kept: list[float] = []
     for rank in reversed(ranks):
         if not kept or x(kept[-1]) - x(rank) >= 28:
@@ -301,14 +290,14 @@ def parallel_coordinates(report: Report) -> Markup | None:
         ]
         results = ", ".join(f"{name} {value:.6g}" for name, value in row.metrics.items())
         hint = f"{row.name(report.params)} → {results}"
-        lines.append(polyline(points, hint, class_=f"series {row.shade}"))
+        lines.append(svg.polyline(points, hint, class_=f"series {row.shade}"))
     drawn = [each for x, axis in zip(positions, axes, strict=True) for each in _draw(axis, x)]
     description = (
         f"{len(rows)} tasks as lines across {len(axes)} axes: "
         f"{', '.join(axis.name for axis in axes)}. The table of tasks has the same values."
     )
-    parts = [tag("g", *lines, class_="lines"), *drawn]
-    return chart("parallel", "Parameters and results", description, (_WIDTH, _HEIGHT), parts)
+    parts = [svg.tag("g", *lines, class_="lines"), *drawn]
+    return svg.chart("parallel", "Parameters and results", description, (_WIDTH, _HEIGHT), parts)
 
 
 def _param_axis(name: str, rows: Sequence[Row]) -> _Axis:
@@ -329,33 +318,33 @@ def _number_axis(name: str, rows: Sequence[Row]) -> _Axis:
     def value_of(row: Row) -> float:
         value = row.task.params[name]
         assert isinstance(value, int | float), "only axes of numbers are made here"
-        return clamp(value)
+        return svg.clamp(value)
 
     values = sorted({value_of(row) for row in rows})
     # Values chosen for a sweep, such as 0.01, 0.1, 1, are often powers.
-    scale = scale_of(values, _BOTTOM, _TOP, log=values[0] > 0 and values[-1] / values[0] >= 20)
+    scale = svg.scale_of(values, _BOTTOM, _TOP, log=values[0] > 0 and values[-1] / values[0] >= 20)
     marks = values if len(values) <= _MOST_LABELS else scale.ticks()
-    ticks = [(scale(v), label(v)) for v in marks]
+    ticks = [(scale(v), svg.label(v)) for v in marks]
     return _Axis(name, "param", lambda row: scale(value_of(row)), ticks)
 
 
 def _metric_axis(name: str, rows: Sequence[Row]) -> _Axis:
-    scale = scale_of([row.metrics[name] for row in rows if name in row.metrics], _BOTTOM, _TOP)
+    scale = svg.scale_of([row.metrics[name] for row in rows if name in row.metrics], _BOTTOM, _TOP)
 
     def height(row: Row) -> float | None:
         return scale(row.metrics[name]) if name in row.metrics else None
 
-    return _Axis(name, "metric", height, [(scale(tick), label(tick)) for tick in scale.ticks()])
+    return _Axis(name, "metric", height, [(scale(tick), svg.label(tick)) for tick in scale.ticks()])
 
 
 def _draw(axis: _Axis, x: float) -> Iterator[Markup]:
-    yield line(x, _TOP, x, _BOTTOM, "axis")
-    yield text(x, _TOP - 26, _short(axis.name, 22), "middle", f"axis-name {axis.kind}")
+    yield svg.line(x, _TOP, x, _BOTTOM, "axis")
+    yield svg.text(x, _TOP - 26, _short(axis.name, 22), "middle", f"axis-name {axis.kind}")
     last = -math.inf
     for y, mark in sorted(axis.ticks):
         if y - last >= 13:  # omit labels that would overlap
-            yield line(x - 4, y, x + 4, y, "axis")
-            yield text(x - 8, y + 4, _short(mark, _LONGEST), "end", "tick halo")
+            yield svg.line(x - 4, y, x + 4, y, "axis")
+            yield svg.text(x - 8, y + 4, _short(mark, _LONGEST), "end", "tick halo")
             last = y
 
 

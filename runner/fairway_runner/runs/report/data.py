@@ -150,15 +150,10 @@ _LEFT_OUT = frozenset({"name", "tags", "note", "notify", "command", "params", "m
 
 
 def compare(runs: Sequence[Run]) -> list[dict[str, Any]]:
-    """Returns a record for each task of the runs, in order, without `finally:`. A run with steps is
-    replaced by those of its steps that have begun.
-
-    `differs` holds the parameters and fields of the job, by their dotted paths, that are not equal
-    in all of them. `metrics` holds the last, lowest and highest value of each metric that the task
-    has printed: a task whose last value is `nan` or infinite has diverged, and has None in its
-    place. `commit` is that of the job's repository, `dirty` True if files differed from it. Raises
-    UserError for an unreadable run.
-    """
+    """Returns a record for each task of the runs, and of the begun steps of others, in order,
+    without `finally:`. `differs` has the parameters and fields of the job that are not equal in all
+    of them, by dotted paths; `metrics` the last, lowest and highest values, None for one that is
+    not finite. Raises UserError for an unreadable run."""
     single = [each for run in runs for each in (begun_steps(run) or [run])]
     unique = list({run.id: run for run in single}.values())
     tasks = [(run, task) for run in unique for task in task_results(run) if not task.is_last]
@@ -174,11 +169,11 @@ def compare(runs: Sequence[Run]) -> list[dict[str, Any]]:
     settings = [_settings(task, jobs[run.id]) for run, task in tasks]
     names = varying_parameters(settings) if settings else []
     origins = {run.id: facts_in(run.folder / "provenance.json").get("git") or {} for run in unique}
-    records = []
+    records: list[dict[str, Any]] = []
     for (run, task), each in zip(tasks, settings, strict=True):
         patterns = compile_patterns(run.record.metrics)
         found = all_values(run.log(task.index), patterns) if patterns else {}
-        facts: dict[str, Any] = {
+        facts = {
             "run_id": run.id,
             "task": task.index,
             "sweep": run.is_sweep,

@@ -11,15 +11,7 @@ from markupsafe import Markup
 
 from fairway_runner.quantities import duration, format_cell, iso, money, number
 from fairway_runner.runs.figures import figures, summarize_use
-from fairway_runner.runs.report.charts import (
-    curves,
-    legend,
-    node_charts,
-    parallel_coordinates,
-    points,
-    scaling,
-    throughput_metric,
-)
+from fairway_runner.runs.report import charts
 from fairway_runner.runs.report.data import MOST_CURVES, SHADES, Report, read
 from fairway_runner.runs.view import run_facts, target_facts
 
@@ -36,13 +28,8 @@ def html_templates(package: str, folder: str) -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"money": money}
-    environment.filters |= {
-        "number": number,
-        "shown": format_cell,
-        "duration": duration,
-        "iso": iso,
-    }
+    shown = {"money": money, "number": number, "shown": format_cell}
+    environment.filters |= {**shown, "duration": duration, "iso": iso}
     return environment
 
 
@@ -50,9 +37,8 @@ _MOST_ROWS = 1000
 
 
 def page(run: Run, throughput: str | None = None) -> str:
-    """Returns the run's page as self-contained HTML. `throughput` names the metric by which scaling
-    is measured; by default the first whose name contains `per_second`. Raises UserError if the run
-    has no such metric."""
+    """Returns the run's page as self-contained HTML; scaling is by the metric `throughput`, or the
+    first that is a rate. Raises UserError if the run has no such metric."""
     return _template().render(_context(run, throughput))
 
 
@@ -70,8 +56,8 @@ def _template() -> Template:
 
 def _context(run: Run, throughput: str | None = None) -> dict[str, Any]:
     report = read(run)
-    rate = throughput_metric(report, throughput)
-    found = points(report, rate) if rate else []
+    rate = charts.throughput_metric(report, throughput)
+    found = charts.points(report, rate) if rate else []
     facts, sampled = run_facts(run) | target_facts(run), figures(run)
     return {
         "report": report,
@@ -85,14 +71,14 @@ def _context(run: Run, throughput: str | None = None) -> dict[str, Any]:
         "curves": [
             (name, chart)
             for name in report.metrics
-            if (chart := curves(name, report.drawn, report.params)) is not None
+            if (chart := charts.curves(name, report.drawn, report.params)) is not None
         ],
-        "parallel": parallel_coordinates(report),
+        "parallel": charts.parallel_coordinates(report),
         "rate": rate,
         "points": found,
-        "scaling": scaling(found, rate) if rate and found else None,
-        "nodes": node_charts(sampled),
-        "node_legend": legend(sampled),
+        "scaling": charts.scaling(found, rate) if rate and found else None,
+        "nodes": charts.node_charts(sampled),
+        "node_legend": charts.legend(sampled),
         "use": summarize_use([sample for samples in sampled.values() for sample in samples]),
         "drawn_at": iso(time.time()),
     }
