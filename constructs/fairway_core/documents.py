@@ -18,20 +18,15 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    ValidationError,
-    WithJsonSchema,
-    model_validator,
-)
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 from pydantic_core import core_schema
 
 from fairway_agent.quick import dataclass
 from fairway_core.findings import Finding, Location, UserError
+from fairway_core.light_fields import Check as Check
 from fairway_core.light_fields import FieldError as FieldError
 from fairway_core.light_fields import matching as matching
-from fairway_core.light_fields import matching_in_schema as matching_in_schema
+from fairway_core.light_fields import require as require
 from fairway_core.yaml_text import DEEP, FLATTER, DataPath, YamlText, nearest_mark, parse_yaml
 
 if TYPE_CHECKING:
@@ -229,15 +224,6 @@ def rule(check: Callable[[Any], None]) -> Any:
         return model
 
     return model_validator(mode="after")(check_all)
-
-
-def schema_pattern(pattern: str) -> WithJsonSchema:
-    """Returns a pattern for editors' schemas; a validator checks the text.
-
-    >>> schema_pattern("[a-z]+").json_schema
-    {'type': 'string', 'pattern': '^(?:[a-z]+)$'}
-    """
-    return WithJsonSchema({"type": "string", "pattern": f"^(?:{pattern})$"})
 
 
 @dataclass(frozen=True)

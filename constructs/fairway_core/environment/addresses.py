@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator
 
 from fairway_agent.quick import dataclass
-from fairway_core.documents import FieldError, Model, matching
+from fairway_core.documents import Check, FieldError, Model, matching
 from fairway_core.environment.values import WIDEST_RANGE
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ EVERY_NETWORK = tuple(role for role, each in SUBNETS.items() if each.everywhere)
 LONGEST_PREFIX = 26 - _BLOCK_BITS
 
 
-def check_space(space: IPv4Network) -> IPv4Network:
+def check_space(space: IPv4Network) -> None:
     """Returns the range. Raises FieldError if its length is outside what Azure allows for a
     network, or has no room for all subnets."""
     if not WIDEST_RANGE <= space.prefixlen <= LONGEST_PREFIX:
@@ -64,7 +64,6 @@ def check_space(space: IPv4Network) -> IPv4Network:
             f"`{space}` cannot be cut into subnets",
             f"use a length of /{WIDEST_RANGE} to /{LONGEST_PREFIX}, for example /16",
         )
-    return space
 
 
 def require_private(
@@ -137,16 +136,15 @@ _DIRECT_NAME = matching(
 )
 
 
-def _ports(text: str) -> str:
+def _ports(text: str) -> None:
     match = re.fullmatch(r"([0-9]{1,5})(?:-([0-9]{1,5}))?", text)
     if text != "*" and not (
         match and 0 < int(match[1]) <= int(match[2] or match[1]) <= _LARGEST_PORT
     ):
         raise FieldError(f"`{text}` is no port", 'write "443", a range as "8000-8999", or "*"')
-    return text
 
 
-Port = Annotated[str, AfterValidator(_ports)]
+Port = Annotated[str, Check(_ports)]
 RuleName = Annotated[
     str,
     matching(

@@ -10,7 +10,7 @@ from pydantic import Field
 from fairway_core.catalog import limit
 from fairway_core.catalog.limits import lustre_addresses, lustre_sizes
 from fairway_core.cost.parts import ONE, Part, netapp_pool, without_meter
-from fairway_core.documents import FieldError, Model, matching_in_schema, rule
+from fairway_core.documents import FieldError, Model, matching, rule
 from fairway_core.environment.filesystem_base import EnvironmentParts, FileSystem, mbps
 from fairway_core.environment.schedule import Day, Time
 from fairway_core.fields import NO_EQUAL
@@ -166,8 +166,8 @@ class Maintenance(Model, defer_build=True):
 
 
 _SHOW_LUSTRE = f"az ad sp show --id {LUSTRE_APPLICATION_ID} --query id --output tsv"
-_OBJECT_ID = matching_in_schema(
-    GUID, "`{}` is not the object id of a service principal", _SHOW_LUSTRE
+_OBJECT_ID = matching(
+    GUID, "`{}` is not the object id of a service principal", _SHOW_LUSTRE, in_schema=True
 )
 
 

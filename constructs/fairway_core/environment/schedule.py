@@ -7,8 +7,7 @@ from typing import Annotated, Literal, get_args
 from pydantic import Field, WithJsonSchema
 
 from fairway_core.catalog.limits import windows_time_zone
-from fairway_core.documents import FieldError, Model, matching, rule
-from fairway_core.environment.values import validator_of
+from fairway_core.documents import Check, FieldError, Model, matching, rule
 from fairway_core.fields import require_unique
 
 Day = Literal["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
@@ -49,7 +48,7 @@ class Schedule(Model, defer_build=True):
     `fairway nodes start`."""
     days: tuple[Day, ...] = Field(default=DAYS[:5], min_length=1)
     """The days on which nodes are stopped and started."""
-    timezone: Annotated[str, validator_of(windows_time_zone)] = "UTC"
+    timezone: Annotated[str, Check(windows_time_zone)] = "UTC"
     """Time zone of these times, for example `Europe/Berlin`; it follows daylight saving time."""
 
     @rule

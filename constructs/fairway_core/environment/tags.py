@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
-from typing import Annotated, TypeVar
-
-from pydantic import AfterValidator
+from collections.abc import Collection, Iterable, Mapping
+from typing import Annotated
 
 from fairway_core.catalog import limit
-from fairway_core.documents import FieldError, Model
-from fairway_core.environment.values import validator_of
+from fairway_core.documents import Check, FieldError, Model
 from fairway_core.naming import DEFAULT_PATTERN, NAME_TAG, OWN_TAGS, ROLE_TAG, check_pattern
 
-_Tags = TypeVar("_Tags", bound=Mapping[str, str])
 _FORBIDDEN = frozenset("<>%&\\?/")
 # Azure DNS accepts no tag name with a space or another special character, nor one that begins with
 # a digit: private zones drop such a tag, and each plan adds it again. Source: Azure documentation,
@@ -24,8 +20,8 @@ _ALL_OURS = (*OWN_TAGS, ROLE_TAG, NAME_TAG)
 _RESERVED = ("microsoft", "azure", "windows")
 
 
-def require_valid_tags(tags: _Tags) -> _Tags:
-    """Returns the tags. Raises FieldError for one that Azure would refuse."""
+def require_valid_tags(tags: Mapping[str, str]) -> None:
+    """Raises FieldError for a tag that Azure would refuse."""
     seen: dict[str, str] = {}
     for name, value in tags.items():
         _check_name(name)
@@ -39,15 +35,13 @@ def require_valid_tags(tags: _Tags) -> _Tags:
         if len(value) > most:
             message = f"the value of `{name}` has {len(value)} characters"
             raise FieldError(message, f"Azure allows up to {most}", (name,))
-    return tags
 
 
-def require_own_tags(tags: _Tags) -> _Tags:
-    """Returns the tags. Raises FieldError for one that Fairway sets."""
+def require_own_tags(tags: Iterable[str]) -> None:
+    """Raises FieldError for a tag that Fairway sets."""
     for name in tags:
         if name.lower() in OWN_TAGS:
             raise FieldError(f"Fairway sets the tag `{name.lower()}` itself", "remove it", (name,))
-    return tags
 
 
 def _check_name(name: str) -> None:
@@ -101,15 +95,11 @@ def check_number(tags: Mapping[str, str], *, of_zone: bool, ours: Collection[str
             )
 
 
-Tags = Annotated[
-    dict[str, str], AfterValidator(require_own_tags), AfterValidator(require_valid_tags)
-]
-TagArgument = Annotated[
-    Mapping[str, str], AfterValidator(require_own_tags), AfterValidator(require_valid_tags)
-]
+Tags = Annotated[dict[str, str], Check(require_own_tags), Check(require_valid_tags)]
+TagArgument = Annotated[Mapping[str, str], Check(require_own_tags), Check(require_valid_tags)]
 
 
-NamePattern = Annotated[str, validator_of(check_pattern)]
+NamePattern = Annotated[str, Check(check_pattern)]
 
 
 class NamePatterns(Model):

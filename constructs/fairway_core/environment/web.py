@@ -8,14 +8,12 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, field_validator
 
-from fairway_core.documents import FieldError, Model, matching
+from fairway_core.documents import FieldError, Model, matching, require
 from fairway_core.environment.values import Range
 from fairway_core.public_ranges import is_private
 from fairway_core.resource_ids import GUID, VaultId
 
 if TYPE_CHECKING:
-    from ipaddress import IPv4Network
-
     from fairway_core.environment.access import Access
     from fairway_core.environment.network import Network
     from fairway_core.environment.slurm import Slurm
@@ -39,13 +37,11 @@ def _id(text: str) -> str:
     return text.lower()
 
 
-def _private(network: IPv4Network) -> IPv4Network:
-    if not is_private(network):
-        message = f"nobody connects from `{network}`: the login node has no public address"
-        raise FieldError(message, "name ranges of your networks or VPN, for example 10.8.0.0/16")
-    return network
-
-
+_PRIVATE = require(
+    is_private,
+    "nobody connects from `{}`: the login node has no public address",
+    "name ranges of your networks or VPN, for example 10.8.0.0/16",
+)
 _Id = Annotated[str, AfterValidator(_id)]
 _SecretName = Annotated[
     str,
@@ -81,7 +77,7 @@ class Web(Model, defer_build=True):
     """The name of the vault's secret that holds the application's client secret."""
     account: str
     """The account that submits to Slurm: a name from `access.users` without `admin`."""
-    allowed: tuple[Annotated[Range, AfterValidator(_private)], ...] = Field(default=())
+    allowed: tuple[Annotated[Range, _PRIVATE], ...] = Field(default=())
     """Private address ranges, such as those of a VPN, that may open the page."""
     package: Annotated[str, _WHEEL]
     """The wheel of Fairway with its digest: `https://…/fairway_hpc-VERSION-py3-none-any.whl#sha256=…`,

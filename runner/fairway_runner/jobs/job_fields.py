@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
@@ -18,9 +18,9 @@ from pydantic import (
     field_validator,
 )
 
-from fairway_core.documents import Document, FieldError, Model, rule
+from fairway_core.documents import Check, Document, FieldError, Model, require, rule
 from fairway_core.findings import Finding, Severity
-from fairway_core.light_fields import Check, Name
+from fairway_core.light_fields import Name
 
 if TYPE_CHECKING:
     from fairway_core.yaml_text import DataPath
@@ -30,18 +30,6 @@ ParamValue = Scalar | list[Scalar]
 
 IDENTIFIER = r"[A-Za-z_][A-Za-z0-9_]{0,63}"
 """Pattern of parameter names."""
-
-
-def require(is_fit: Callable[[Any], object], fault: str, hint: str, pattern: str = "") -> Check:
-    """Returns a check that raises FieldError for an unfit value, which is `{}` in the fault. Text
-    that fits has the `pattern`, if it has one."""
-
-    def check(value: Any) -> Any:
-        if not is_fit(value):
-            raise FieldError(fault.format(value), hint)
-        return value
-
-    return Check(check, pattern)
 
 
 def require_pattern(pattern: str, fault: str, hint: str, *, in_schema: bool = False) -> Check:

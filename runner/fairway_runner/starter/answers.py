@@ -112,7 +112,8 @@ def _engine(text: str) -> str:
 def _size(text: str) -> str:
     from fairway_core.catalog import default_image
     from fairway_core.documents import FieldError
-    from fairway_core.environment.values import as_field_error, offered_size
+    from fairway_core.environment.values import offered_size
+    from fairway_core.light_fields import as_field_error
 
     try:
         size = offered_size(text)
