@@ -116,11 +116,7 @@ def boot_files(modules: Iterable[str]) -> dict[str, str]:
 
 
 def module_files(modules: Iterable[str]) -> dict[str, str]:
-    """Returns the code of modules of the agent's packages by their paths below one folder.
-
-    >>> list(module_files(["fairway_boot/files"]))
-    ['fairway_boot/files.py']
-    """
+    """Returns the code of modules of the agent's packages by their paths below one folder."""
     paths = [f"{module}.py" for module in modules]
     return {path: code((_AGENT.parent / path).read_text(encoding="utf-8")) for path in paths}
 

@@ -367,14 +367,6 @@ def read(file: str | Path) -> Document:
     return Document(text, text.data)
 
 
-def load(file: str | Path, model: type[ModelT]) -> ModelT:
-    """Reads and validates a YAML file in one step.
-
-    >>> environment = load("stacks/environments/demo.yaml", Environment)  # doctest: +SKIP
-    """
-    return read(file).validate(model)
-
-
 def text_of(path: Path) -> str:
     """Returns the text of a file. Raises UserError if it is missing, unreadable or not text."""
     try:

@@ -62,11 +62,7 @@ Span = Annotated[float, BeforeValidator(_span), PlainSerializer(_as_written), Wi
 
 
 def days_of(value: object) -> int:
-    """Returns the duration in days. Raises FieldError unless it is a number of whole days.
-
-    >>> days_of("90d")
-    90
-    """
+    """Returns the duration in days. Raises FieldError unless it is a number of whole days."""
     if isinstance(value, int) and not isinstance(value, bool) and value > 0:
         return value  # from a model's own dump
     days, rest = divmod(seconds_of(value), UNITS["d"])

@@ -44,11 +44,7 @@ def schema_of(model: type[BaseModel], *, title: str, reference: str | None = Non
 
 
 def field_words(model: type[BaseModel]) -> dict[str, str]:
-    """Returns the docstrings of a model's fields, by field; fields without one are left out.
-
-    >>> field_words(Defaults)["filesystem"]  # doctest: +SKIP
-    'Fields of every file system, for example `kind` or `size`.'
-    """
+    """Returns the docstrings of a model's fields, by field; fields without one are left out."""
     words: dict[str, str] = {}
     for base in reversed(model.__mro__):
         if not issubclass(base, BaseModel) or base is BaseModel:

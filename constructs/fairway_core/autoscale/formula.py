@@ -212,12 +212,13 @@ def check_formula(formula: str, *, spot: bool, mpi: bool) -> None:
     if own not in targets:
         name = "$TargetLowPriorityNodes" if spot else "$TargetDedicatedNodes"
         raise FieldError(f"the formula does not set the number of {own} nodes", f"set `{name}`")
-    if mpi and any(value != "0" for value in targets.get(other, [])):
+    sets_other = any(value != "0" for value in targets.get(other, ()))
+    if mpi and sets_other:
         raise FieldError(
             f"the formula also sets {other} nodes, and a pool for MPI holds only one kind",
             "set the other target to 0, or set `mpi: false` where each job takes one node",
         )
-    if not spot and any(value != "0" for value in targets.get(other, [])):
+    if not spot and sets_other:
         raise FieldError("the formula sets Spot nodes", "set `spot: true`")
     alone = [match for match in _SAMPLES.finditer(text) if not _has_second(text[match.end() :])]
     if alone and not _GUARD.search(text):

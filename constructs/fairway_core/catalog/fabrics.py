@@ -126,11 +126,7 @@ def fabric_for(size: VmSize) -> Fabric:
 
 @cache
 def socket_interfaces() -> Mapping[str, str]:
-    """Returns the environment variables that set libraries' network interface, with its name.
-
-    >>> socket_interfaces()["GLOO_SOCKET_IFNAME"]
-    'eth0'
-    """
+    """Returns the environment variables that set libraries' network interface, with its name."""
     row = table("fabrics")["interfaces"]
     return MappingProxyType(dict.fromkeys(row["variables"], row["name"]))
 

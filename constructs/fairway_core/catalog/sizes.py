@@ -139,9 +139,6 @@ def vm_size(name: str) -> VmSize:
     """Returns the size of that name. Raises UserError with the nearest name if it is unknown.
 
     A size that is not in the table may be described by one that is, see `described_size`.
-
-    >>> vm_size("Standard_HB176rs_v4").infiniband
-    InfiniBand(adapters=1, gbps=400, sr_iov=True)
     """
     described = _DESCRIBED.fullmatch(name)
     if described is None:
@@ -247,17 +244,10 @@ def _rows_of(tables: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
             rows[name] = {**row, "quota_vcpus": row["vcpus"]}
             for vcpus in fewer:
                 constrained = {**rows[name], "vcpus": vcpus, "cores": vcpus}
-                rows[_constrained_name(name, vcpus)] = {**constrained, "constrained_from": name}
+                # The visible vCPUs follow those of the machine: Standard_HB176-96rs_v4.
+                visible = re.sub(r"(?<=[A-Z])([0-9]+)", rf"\1-{vcpus}", name, count=1)
+                rows[visible] = {**constrained, "constrained_from": name}
     return rows
-
-
-def _constrained_name(name: str, vcpus: int) -> str:
-    """Returns Azure's name: the visible vCPUs follow those of the machine.
-
-    >>> _constrained_name("Standard_HB176rs_v4", 96)
-    'Standard_HB176-96rs_v4'
-    """
-    return re.sub(r"(?<=[A-Z])([0-9]+)", rf"\1-{vcpus}", name, count=1)
 
 
 def _size(name: str, row: Mapping[str, Any]) -> VmSize:

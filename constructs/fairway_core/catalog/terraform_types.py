@@ -15,29 +15,17 @@ if TYPE_CHECKING:
 
 
 def holds_data(type: str) -> bool:  # noqa: A002
-    """Returns True if deleting a resource of that type deletes data.
-
-    >>> holds_data("azurerm_managed_disk"), holds_data("azurerm_subnet")
-    (True, False)
-    """
+    """Returns True if deleting a resource of that type deletes data."""
     return type in _types("holds_data")
 
 
 def is_lost_with(type: str) -> bool:  # noqa: A002
-    """Returns True if deleting a resource of that type loses its own data or that of others.
-
-    >>> is_lost_with("azurerm_managed_disk"), is_lost_with("azurerm_resource_group")
-    (True, True)
-    """
+    """Returns True if deleting a resource of that type loses its own data or that of others."""
     return holds_data(type) or type in _types("lost_with")
 
 
 def loss_of_deletion(type: str) -> str:  # noqa: A002
-    """Returns the loss from deleting a resource of that type, as the end of a sentence.
-
-    >>> loss_of_deletion("azurerm_managed_disk")
-    'what it holds'
-    """
+    """Returns the loss from deleting a resource of that type, as the end of a sentence."""
     words: dict[str, str] = table("terraform_types")["with_it"]
     return words.get(type, "what it holds")
 
@@ -66,11 +54,7 @@ class PrivateLink:
 
 
 def private_link(service: str) -> PrivateLink:
-    """Returns the facts that a private endpoint for that service needs.
-
-    >>> private_link("blob").zone
-    'privatelink.blob.core.windows.net'
-    """
+    """Returns the facts that a private endpoint for that service needs."""
     return look_up(service, private_links(), "private-link-service")
 
 
@@ -92,11 +76,7 @@ def blob_host(account: str) -> str:
 
 @cache
 def reimage_attributes(type: str) -> tuple[str, ...]:  # noqa: A002
-    """Returns a scale set's or pool's attributes that nodes keep until they are reimaged.
-
-    >>> "start_task" in reimage_attributes("azurerm_batch_pool")
-    True
-    """
+    """Returns a scale set's or pool's attributes that nodes keep until they are reimaged."""
     return tuple(
         table("dangers")["pool_made_with" if type == "azurerm_batch_pool" else "made_with"]
     )
@@ -160,11 +140,7 @@ class Keeping:
 
 @cache
 def data_attributes(type: str) -> Keeping:  # noqa: A002
-    """Returns the attributes of that type that keep data.
-
-    >>> data_attributes("azurerm_storage_share").room
-    (('quota', 'GiB'),)
-    """
+    """Returns the attributes of that type that keep data."""
 
     def rows(name: str, *keys: str) -> tuple[Any, ...]:
         found = [row for row in table("dangers")[name] if row["type"] == type]
@@ -182,11 +158,7 @@ def data_attributes(type: str) -> Keeping:  # noqa: A002
 
 
 def is_broad_role(name: str) -> bool:
-    """Returns True if a role has broad permissions.
-
-    >>> is_broad_role("Owner"), is_broad_role("Storage Blob Data Reader")
-    (True, False)
-    """
+    """Returns True if a role has broad permissions."""
     return name in table("dangers")["broad_roles"]
 
 

@@ -127,11 +127,7 @@ def check(
     subject: Subject,
     at: Callable[..., Iterator[Occurrence]] | None = None,
 ) -> Callable[[Rule], Rule]:
-    """Registers a rule as a check. Raises ValueError if the id is taken.
-
-    >>> @check("no-owner", Severity.WARNING, Subject.ENVIRONMENT)  # doctest: +SKIP
-    ... def no_owner(environment: Environment) -> Iterator[Fault]: ...
-    """
+    """Registers a rule as a check. Raises ValueError if the id is taken."""
 
     def register(rule: Rule) -> Rule:
         if id in REGISTERED:

@@ -97,11 +97,7 @@ class Snapshot:
 
 
 def snapshot() -> Snapshot:
-    """Returns the prices that come with Fairway, in US dollars.
-
-    >>> snapshot().price("nat_gateway", "westeurope").hourly
-    0.045
-    """
+    """Returns the prices that come with Fairway, in US dollars."""
     return Snapshot(FOLDER)
 
 

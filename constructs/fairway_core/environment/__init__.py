@@ -1,9 +1,4 @@
-"""The environment file: one training cluster on Azure, as its owner describes it.
-
->>> demo = load_environment("stacks/environments/demo.yaml")  # doctest: +SKIP
->>> demo.clusters["pair"].nodes  # doctest: +SKIP
-2
-"""
+"""The environment file: one training cluster on Azure, as its owner describes it."""
 
 from fairway_core.environment.access import Person as Person
 from fairway_core.environment.addresses import Proxy as Proxy

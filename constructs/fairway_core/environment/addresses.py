@@ -110,12 +110,7 @@ def require_no_overlap(
 
 
 def subnet_plan(address_space: IPv4Network) -> dict[str, IPv4Network]:
-    """Returns the subnet of each role; `address_space` has a prefix of LONGEST_PREFIX or shorter.
-
-    >>> plan = subnet_plan(IPv4Network("10.40.0.0/16"))
-    >>> str(plan["compute"]), str(plan["storage"]), str(plan["management"])
-    ('10.40.0.0/17', '10.40.128.0/21', '10.40.136.0/21')
-    """
+    """Returns the subnet of each role in a space with a prefix of LONGEST_PREFIX or shorter."""
     compute, rest = address_space.subnets(prefixlen_diff=1)
     size = rest.num_addresses >> (_BLOCK_BITS - 1)
     prefix = address_space.prefixlen + _BLOCK_BITS

@@ -37,7 +37,7 @@ def outbound(environment: Environment) -> list[Outbound]:
     if is_own and network.proxy is None:
         return []
     wanted = {*_needs(environment), *(["web"] if environment.web else [])}
-    host = environment.web.package_host if environment.web else ""
+    host = urlsplit(environment.web.package).hostname if environment.web else ""
     own = [Outbound(host, 443, "Fairway itself, for the page of `web:`")] if host else []
     if environment.scheduler and isinstance(environment.scheduler.packages, SlurmRepository):
         place = urlsplit(environment.scheduler.packages.url)

@@ -144,9 +144,5 @@ class FileSystem(Model, defer_build=True):
 
 
 def mbps(mibps: float) -> int:
-    """Converts MiB/s, Azure's unit for file services, to MB/s, its unit for disks.
-
-    >>> mbps(4500)
-    4718
-    """
+    """Converts MiB/s, Azure's unit for file services, to MB/s, its unit for disks."""
     return int(mibps * _BYTES_PER_MIB / 1e6)

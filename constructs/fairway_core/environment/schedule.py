@@ -17,11 +17,7 @@ _MINUTES_A_DAY = 24 * 60
 
 
 def minutes(time: str) -> int:
-    """Returns the minutes since midnight of a time of day.
-
-    >>> minutes("08:30")
-    510
-    """
+    """Returns the minutes since midnight of a time of day."""
     hour, _, minute = time.partition(":")
     return int(hour) * 60 + int(minute)
 
@@ -63,11 +59,7 @@ class Schedule(Model, defer_build=True):
 
     @property
     def hours_a_week(self) -> float | None:
-        """The hours per week that nodes run, or None if nothing starts them.
-
-        >>> Schedule(stop="20:00", start="08:00").hours_a_week
-        60.0
-        """
+        """The hours per week that nodes run, or None if nothing starts them."""
         if self.start is None:
             return None
         events = sorted(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING, Annotated
-from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, field_validator
 
@@ -91,16 +90,6 @@ class Web(Model, defer_build=True):
             message = f"`{url}` is not https:// and a name alone"
             raise FieldError(message, "for example `https://runs.example.org`")
         return found
-
-    @property
-    def vault_name(self) -> str:
-        """The name of the vault."""
-        return self.vault.rpartition("/")[2]
-
-    @property
-    def package_host(self) -> str:
-        """The host from which the login node downloads the wheel, or "" for a local file."""
-        return urlsplit(self.package).hostname or ""
 
 
 def check_web(web: Web | None, slurm: Slurm | None, access: Access, network: Network) -> None:
