@@ -42,11 +42,8 @@ IDLE = ("cluster", "files", "gpus", "http", "identity", "idle_stop", "imds")
 
 
 def pack(files: Iterable[tuple[str, bytes | Path, bool]]) -> bytes:
-    """Returns a tar.gz of files, each given as a path, its bytes or its source, and whether it is
-    executable; a path that ends with `/` is an empty folder.
-
-    Source files are read while they are packed: they may be very large.
-    """
+    """Returns a tar.gz of files, each given as a path, its bytes or its source, which may be very
+    large, and whether it is executable; a path that ends with `/` is an empty folder."""
     import gzip
     import tarfile
 
@@ -164,11 +161,8 @@ def code(text: str) -> str:
 
 
 def boot(modules: Iterable[str]) -> tuple[str, bytes]:
-    """Returns the digest of these modules, and their archive compressed with bzip2.
-
-    Other compressors have several implementations with different output, and Terraform would
-    replace a VM when the output differs.
-    """
+    """Returns the digest of these modules, and their archive by bzip2: the output of other
+    compressors differs between implementations, and Terraform would replace a VM for it."""
     import bz2
     import tarfile
 

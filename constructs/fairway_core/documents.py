@@ -99,11 +99,7 @@ class Model(BaseModel, metaclass=_MadeInPython):
 
     @classmethod
     def with_defaults(cls, **given: object) -> Self:
-        """Returns a model; None stands for a default. Raises UserError for wrong values.
-
-        >>> Model.with_defaults(name=None)
-        Model()
-        """
+        """Returns a model; None stands for a default. Raises UserError for wrong values."""
         return cls(**{name: value for name, value in given.items() if value is not None})
 
     @classmethod

@@ -80,10 +80,8 @@ class KeyTwice(Exception):
 
 
 def parse_json(content: bytes) -> Any:
-    """Parses JSON; returns NO_JSON if it is invalid. Raises KeyTwice.
-
-    `NaN`, which Python's parser accepts, and numbers beyond a float's range are invalid here.
-    """
+    """Parses JSON; returns NO_JSON if it is invalid, as are `NaN`, which Python's parser accepts,
+    and numbers beyond a float's range. Raises KeyTwice."""
     try:
         return json.loads(
             content, parse_constant=_finite, parse_float=_finite, object_pairs_hook=_once

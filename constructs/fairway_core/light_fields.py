@@ -19,11 +19,9 @@ if TYPE_CHECKING:
 
 
 class FieldError(ValueError):
-    """Error of a model's validator: what is wrong with the field, and how to fix it.
-
-    `path` points below the validated value if only a part of it is wrong, and with `of_key` at the
-    key there; the line of a `secret` is not shown; `id` is that of the finding.
-    """
+    """Error of a model's validator: what is wrong with the field, and how to fix it. `path` points
+    below the value if only a part is wrong, with `of_key` at the key there; the line of a `secret`
+    is not shown; `id` is the finding's."""
 
     def __init__(
         self,

@@ -91,10 +91,8 @@ class YamlText:
 
 
 def parse_yaml(text: str, file: str) -> YamlText:
-    """Parses one YAML document; `file` is only a name for messages.
-
-    Raises UserError for anything but a single document of plain data.
-    """
+    """Parses one YAML document; `file` is only a name for messages. Raises UserError for anything
+    but a single document of plain data."""
     from ruamel.yaml import YAML
     from ruamel.yaml.error import MarkedYAMLError, YAMLError
     from ruamel.yaml.reader import ReaderError

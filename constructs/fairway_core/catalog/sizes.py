@@ -136,10 +136,8 @@ class VmSize:
 
 @cache
 def vm_size(name: str) -> VmSize:
-    """Returns the size of that name. Raises UserError with the nearest name if it is unknown.
-
-    A size that is not in the table may be described by one that is, see `described_size`.
-    """
+    """Returns the size of that name, or one described as by `described_size`. Raises UserError with
+    the nearest name if it is unknown."""
     described = _DESCRIBED.fullmatch(name)
     if described is None:
         rows = _rows_beside(name) or _rows()
@@ -220,11 +218,8 @@ def _rows() -> Mapping[str, dict[str, Any]]:
 
 
 def _rows_beside(name: str) -> Mapping[str, dict[str, Any]]:
-    """Returns the rows of the series of a size with a row of its own, or none for any other size.
-
-    Parsing the entire table takes as long as everything else that a command does with a size, and
-    one series is enough.
-    """
+    """Returns the rows of the series of a size with a row of its own, or none for any other size:
+    parsing the entire table takes as long as all else that a command does with a size."""
     text = text_of("vm_sizes")
     heading = re.search(rf"^\[series\.([\w-]+)\.sizes\.{re.escape(name)}\]", text, re.MULTILINE)
     if heading is None:

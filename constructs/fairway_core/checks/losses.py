@@ -48,10 +48,7 @@ def _expires_sooner(
     unknown: Mapping[str, Any],
     created: Collection[tuple[str, str]],
 ) -> Iterator[str]:
-    """Yields the blobs that would be deleted sooner than before, each as the end of a sentence.
-
-    `created` has account and name of the containers that the plan creates: they are empty.
-    """
+    """Yields the blobs that would be deleted sooner than before, see `change_losses`."""
     account = after.get("storage_account_id")
     if not before and (not isinstance(account, str) or unknown.get("storage_account_id")):
         return  # a new account holds nothing yet
@@ -144,10 +141,8 @@ def deletion_losses(
 
 
 def change_losses(sides: ResourceChange, created: Collection[tuple[str, str]]) -> Iterator[str]:
-    """Yields the losses, now or later, from changing a resource that stays.
-
-    `created` has account and name of the containers that the plan creates: they are empty.
-    """
+    """Yields the losses, now or later, from changing a resource that stays. `created` has account
+    and name of the containers that the plan creates: they are empty."""
     yield from _kept_less(sides)
     for path, unit in data_attributes(sides.type).room:
         old, new = map(number, sides.values(path) or (0, 0))

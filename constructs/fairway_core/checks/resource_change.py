@@ -37,10 +37,7 @@ def allow_address(address: str, deposed: str) -> str:
 @dataclass(frozen=True)
 class ResourceChange:
     """One resource in a plan: the actions on it, and its attributes before and after, empty if it
-    does not exist then.
-
-    `unknown` marks the attributes that are wholly or partly known only after apply.
-    """
+    does not exist then; `unknown` marks those wholly or partly known only after apply."""
 
     address: str
     type: str

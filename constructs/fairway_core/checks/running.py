@@ -82,10 +82,8 @@ def check_environment(
     ignore: Collection[str] = (),
     today: datetime.date | None = None,
 ) -> list[Finding]:
-    """Runs the environment checks and returns their findings, in the order of `document`.
-
-    `today` is the date that retirements are compared with, by default the current one.
-    """
+    """Runs the environment checks and returns their findings, in the order of `document`;
+    retirements are compared with `today`, by default the current date."""
     if today is None:
         import datetime
 
@@ -106,11 +104,9 @@ def check_stack(
     name: str = "",
     taken: dict[Hashable, str] | None = None,
 ) -> list[Finding]:
-    """Runs the Terraform checks on a stack's `cdk.tf.json` and returns their findings.
-
-    A finding's path begins with the resource's address: "azurerm_subnet.compute.name". Stacks that
-    are compared with each other have a `name`, and one dict `taken`.
-    """
+    """Runs the Terraform checks on a stack's `cdk.tf.json` and returns their findings, whose paths
+    begin with the resource's address. Stacks that are compared with each other have a `name`, and
+    one dict `taken`."""
     from fairway_core.checks.terraform.stack import without_nulls
 
     plain = without_nulls(stack)
@@ -134,11 +130,8 @@ def check_plan(
     others: Collection[Mapping[str, Any]] = (),
     own: Collection[str] = (),
 ) -> list[Finding]:
-    """Runs the plan checks on a plan from `terraform show -json` and returns their findings.
-
-    `others` are the changes in other stacks' plans, and `own` the ids of the environment's own
-    identities.
-    """
+    """Runs the plan checks on a plan from `terraform show -json`, with the changes in `others`,
+    other stacks' plans, and the ids of the environment's `own` identities."""
     from fairway_core.checks.resource_change import ResourceChange
 
     parts = {

@@ -1,4 +1,2 @@
-"""Costs of an environment: its parts, the prices of Azure's meters, and their sum.
-
-A part without a known price is reported as unknown and is not included in sums.
-"""
+"""Costs of an environment: its parts, the prices of Azure's meters, and the sum of what is
+known."""

@@ -117,10 +117,8 @@ _OWN_RANGE = require(
 
 
 def check_rules(allowed: Sequence[IPv4Network], services: Mapping[str, int]) -> None:
-    """Raises FieldError if the ranges need more address rules than a service takes.
-
-    `services` has the number of other rules of each service, by the service's name in limits.toml.
-    """
+    """Raises FieldError if the ranges need more address rules than a service takes; `services` has
+    the number of others by the service's name in limits.toml."""
     public = internet_ranges(allowed)
     for service, own in services.items():
         most = limits()[f"{service}_ip_rules"]

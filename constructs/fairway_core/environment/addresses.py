@@ -22,12 +22,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class SubnetRole:
-    """A purpose of a subnet. With `everywhere` every network has one; other subnets exist only if
-    something needs them, such as a `filesystem` whose subnet holds nothing else.
-
-    `uses_services` is set for subnets whose machines use Blob storage and secrets. In a `delegated`
-    subnet another Azure service creates the resources, which need no internet access.
-    """
+    """A purpose of a subnet. With `everywhere` every network has one; others exist only if
+    something needs them, such as a `filesystem` whose subnet holds nothing else. With
+    `uses_services` its machines use Blob storage and secrets. What another Azure service creates in
+    a `delegated` one needs no internet access."""
 
     block: int | None = None
     everywhere: bool = False

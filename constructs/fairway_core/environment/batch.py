@@ -241,11 +241,9 @@ class BatchCluster(HasNodes, Model, defer_build=True):
 
 
 def pool_image(size: VmSize) -> Image:
-    """Returns the default image of a pool of that size. Raises UserError if none fits.
-
-    Only the HPC images have GPU drivers. Batch lists them for sizes with InfiniBand, and one of
-    them was seen to work on other sizes; the check `rdma-only-image` warns about the rest.
-    """
+    """Returns the default image of a pool of that size. Only HPC images have GPU drivers; Batch
+    lists them for sizes with InfiniBand, and one was seen to work on others, see `rdma-only-image`.
+    Raises UserError if none fits."""
     if size.rdma:
         return default_image(size)
     for row in images().values():

@@ -83,10 +83,8 @@ class Repair(Model, defer_build=True):
 
 
 class HasNodes:
-    """Nodes of one size, as many as `nodes:` says: a number, or a range.
-
-    Other modules read a cluster's properties here; the defaults hold for most kinds.
-    """
+    """Nodes of one size, as many as `nodes:` says, with what other modules read of a cluster; the
+    defaults hold for most kinds."""
 
     if TYPE_CHECKING:  # fields that each model declares itself
         size: str

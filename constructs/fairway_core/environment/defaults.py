@@ -41,11 +41,8 @@ class Defaults(Model, defer_build=True):
 
 
 def apply_defaults(document: Document, model: type[BaseModel]) -> Document:
-    """Returns the document with its `defaults:` merged under each item of their section.
-
-    Inherited values keep their own line numbers. Raises UserError for a key that no cluster or no
-    file system has.
-    """
+    """Returns the document with its `defaults:` merged under each item of their section, with their
+    own line numbers. Raises UserError for a key that no cluster or no file system has."""
     data = document.data
     defaults = data.get("defaults") if isinstance(data, dict) else None
     if not isinstance(defaults, dict):

@@ -28,10 +28,8 @@ class Outbound:
 
 
 def outbound(environment: Environment) -> list[Outbound]:
-    """Returns the names that a firewall or a proxy must allow, or none without either.
-
-    Names that only jobs ask for are not included.
-    """
+    """Returns the names that a firewall or a proxy must allow, or none without either; those that
+    only jobs ask for are not included."""
     network = environment.network
     is_own = network.existing is None and not isinstance(network.egress, Firewall)
     if is_own and network.proxy is None:

@@ -118,10 +118,8 @@ class FileSystem(Model, defer_build=True):
         return False
 
     def check(self, name: str, parts: EnvironmentParts) -> None:
-        """Raises FieldError if the rest of the environment cannot do what the file system needs.
-
-        The caller has checked that its subnet exists.
-        """
+        """Raises FieldError if the rest of the environment, which has its subnet, cannot do what
+        the file system needs."""
 
     def check_mount(self, cluster: AnyCluster, path: DataPath) -> None:
         """Raises FieldError if a cluster's nodes cannot mount it; `path` is the field."""

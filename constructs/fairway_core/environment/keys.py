@@ -29,9 +29,7 @@ _LOOKS_LIKE_A_KEY = ("ssh-", "ecdsa-", "sk-")
 
 def read_public_keys(entry: str, *, folder: Path) -> tuple[str, ...]:
     """Returns the keys of an entry: itself, or each line of the file that it names from `folder`.
-
-    Raises UserError for a missing file, a private key, or a key that Azure does not accept.
-    """
+    Raises UserError for a missing file, or for anything but keys that Azure accepts."""
     if entry.startswith(_LOOKS_LIKE_A_KEY):
         return (_checked(entry, "the key"),)
     if "PRIVATE KEY" in entry:

@@ -14,10 +14,8 @@ _WITH_DEFAULTS = {"clusters": "cluster", "filesystems": "filesystem"}
 
 
 def environment_schema() -> dict[str, Any]:
-    """Returns the schema of an environment file, with `defaults:`, variables and keys for anchors.
-
-    An item whose section has defaults may be incomplete: the defaults may have the missing fields.
-    """
+    """Returns the schema of an environment file, with `defaults:`, which may have the missing
+    fields of an incomplete item, variables and keys for anchors."""
     schema = schema_of(Environment, title="Fairway environment", reference=_REFERENCE)
     definitions, properties = schema["$defs"], schema["properties"]
     schema["patternProperties"] = {"^x-": {}}
