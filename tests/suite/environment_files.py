@@ -10,6 +10,12 @@ from fairway_core.findings import Finding, UserError
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGg1WIweWjybO9m6h4crvNjt/E/mny4YV2tgV86LxzWu me"
 """A public key, which every environment needs."""
+SMALLEST = """\
+name: lab
+location: westeurope
+clusters:
+  box: {engine: ssh, size: Standard_NC40ads_H100_v5, nodes: 1}
+"""
 
 
 def load(folder: Path, text: str, **given: Any) -> Environment:

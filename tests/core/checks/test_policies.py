@@ -9,10 +9,7 @@ from fairway_core.checks import check_environment
 from fairway_core.environment import read_environment
 from fairway_core.findings import Finding, Severity, UserError
 
-LAB = """\
-name: lab
-location: westeurope
-"""
+LAB = "name: lab\nlocation: westeurope\n"
 BOX = "clusters: {box: {engine: ssh, size: Standard_NC40ads_H100_v5, nodes: 1}}\n"
 SERVER = "filesystems: {data: {kind: nfs_server, path: /data}}\n"
 ACCESS = f'access: {{ssh_keys: ["{KEY}"]'
