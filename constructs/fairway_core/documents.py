@@ -87,11 +87,9 @@ class _MadeInPython(_Metaclass):
 
 
 class Model(BaseModel, metaclass=_MadeInPython):
-    """Base of everything that is read from a document: frozen, and strict about keys.
-
-    One that is made in Python raises UserError for what a document may not say either. FOREIGN are
-    keys that other programs' files have, with what to write in their place.
-    """
+    """Base of everything that is read from a document: frozen, and strict about keys. One that is
+    made in Python raises UserError for what a document may not say either. FOREIGN are keys that
+    other programs' files have, with what to write in their place."""
 
     FOREIGN: ClassVar[Mapping[str, str]] = {}
 

@@ -108,11 +108,9 @@ def _finite(text: str) -> float:
 
 
 def is_deep(content: bytes) -> bool:
-    """Returns True if brackets are nested more than `DEEPEST` levels deep.
-
-    Each round removes the innermost pairs. Brackets in strings may keep some pairs from matching,
-    so that many are left: then the strings are removed first.
-    """
+    """Returns True if brackets are nested more than `DEEPEST` levels deep. Each round removes the
+    innermost pairs. Brackets in strings may keep some pairs from matching, so that many are left:
+    then the strings are removed first."""
     rest = _unpaired(content.translate(None, _OTHERS))
     if len(rest) <= DEEPEST:
         return False

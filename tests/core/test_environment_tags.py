@@ -3,12 +3,10 @@
 from pathlib import Path
 
 import pytest
-from environment_files import KEY, fault, load
+from environment_files import KEY, checked, fault, load
 
 from fairway_core.catalog.limits import regions
 from fairway_core.catalog.tables import table
-from fairway_core.checks import check_environment
-from fairway_core.environment import read_environment
 from fairway_core.findings import Finding, Severity
 
 REST = f"""
@@ -91,10 +89,7 @@ def test_tags_within_azure_limits_are_accepted(tmp_path: Path) -> None:
 
 
 def test_region_that_is_unknown_warns_and_suggests_the_nearest(tmp_path: Path) -> None:
-    file = tmp_path / "lab.yaml"
-    file.write_text(f"name: lab\nlocation: westeurop\n{REST}")
-    loaded = read_environment(file)
-    found = check_environment(loaded.environment, loaded.document)
+    found = checked(tmp_path, f"name: lab\nlocation: westeurop\n{REST}")
     (finding,) = [each for each in found if each.id == "unknown-region"]
     assert finding.severity is Severity.WARNING
     assert "did you mean `westeurope`?" in finding.hint

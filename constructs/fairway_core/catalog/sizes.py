@@ -46,11 +46,9 @@ class InfiniBand:
 
 @quick.dataclass(frozen=True)
 class Health:
-    """Rates that a healthy node reaches: all-reduce and copies in GB/s, InfiniBand in Gb/s.
-
-    Over several nodes `multi_node_all_reduce` is the minimum without in-network reduction, and
-    `sharp_all_reduce` has the expected rate with it, and those below which to warn and to fail.
-    """
+    """Rates that a healthy node reaches: all-reduce and copies in GB/s, InfiniBand in Gb/s. Over
+    several nodes `multi_node_all_reduce` is the minimum without in-network reduction, and
+    `sharp_all_reduce` has the expected rate with it, and those below which to warn and to fail."""
 
     all_reduce: int | None = None
     multi_node_all_reduce: int | None = None
@@ -62,12 +60,9 @@ class Health:
 
 @dataclass(frozen=True, kw_only=True)
 class VmSize:
-    """A row of vm_sizes.toml; an empty string or None is an unknown value.
-
-    A size with fewer vCPUs than its machine is `constrained_from` the full size, and counts as much
-    against the quota: `quota_vcpus`. `unsupported` is the reason why Fairway does not use a size
-    that Azure offers.
-    """
+    """A row of vm_sizes.toml; an empty string or None is an unknown value. A size with fewer vCPUs
+    than its machine is `constrained_from` the full size, and counts as much against the quota:
+    `quota_vcpus`. `unsupported` is the reason why Fairway does not use a size that Azure offers."""
 
     name: str
     series: str

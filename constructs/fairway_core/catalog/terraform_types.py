@@ -89,11 +89,9 @@ def restarts() -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Server:
-    """A machine that others use, and the effects of recreating it, as phrases for messages.
-
-    `stays` applies if its address and disks stay; otherwise `emptied`, `moved`, or both. `gone` is
-    the effect of deleting it.
-    """
+    """A machine that others use, and the effects of recreating it, as phrases for messages. `stays`
+    applies if its address and disks stay; otherwise `emptied`, `moved`, or both. `gone` is the
+    effect of deleting it."""
 
     what: str
     meanwhile: str

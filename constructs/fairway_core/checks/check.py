@@ -141,10 +141,8 @@ def check(
 @dataclass(frozen=True, kw_only=True)
 class Asked:
     """Settings of the environment file that decide what its Terraform may contain.
-
     `public_accounts` are the names of storage accounts that may be open to every network. With
-    `zoneless` the file says explicitly that nothing is in a zone.
-    """
+    `zoneless` the file says explicitly that nothing is in a zone."""
 
     protect: bool = True
     allowed: tuple[IPv4Network, ...] = ()

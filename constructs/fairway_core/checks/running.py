@@ -88,11 +88,8 @@ def check_environment(
         import datetime
 
         today = datetime.datetime.now(datetime.UTC).date()
-    found = []
     parts = {"environment": environment, "today": today}
-    for path, _, finding in _run(Subject.ENVIRONMENT, parts, ignore):
-        location = _line_of(path, document) if document else None
-        found.append(replace(finding, location=location))
+    found = _run(Subject.ENVIRONMENT, parts, ignore, document)
     return sorted(found, key=lambda finding: finding.position)
 
 
@@ -120,8 +117,7 @@ def check_stack(
         "subscription": own.get("subscription_id", ""),
         "taken": {} if taken is None else taken,
     }
-    run = _run(Subject.TERRAFORM, parts, ignore)
-    return [finding for _, _, finding in run]
+    return list(_run(Subject.TERRAFORM, parts, ignore))
 
 
 def check_plan(
@@ -140,28 +136,31 @@ def check_plan(
         "others": tuple(map(ResourceChange.of, others)),
         "own": frozenset(own),
     }
-    return [finding for _, _, finding in _run(Subject.PLAN, parts)]
+    return list(_run(Subject.PLAN, parts))
 
 
 def check_job(
     job: Mapping[str, Any], target: Target, document: Document | None = None
 ) -> list[Finding]:
     """Runs the job checks on a job without defaults and its target; returns the findings."""
-    found = []
-    for path, within, finding in _run(Subject.JOB, {"job": job, "target": target}):
-        location = _line_of(path, document) if document else None
-        if location and document and within:
-            location = document.part(location, within)
-        found.append(replace(finding, location=location))
-    return found
+    return list(_run(Subject.JOB, {"job": job, "target": target}, document=document))
 
 
 def _run(
-    subject: Subject, parts: Mapping[str, Any], ignore: Collection[str] = ()
-) -> Iterator[tuple[DataPath, str, Finding]]:
+    subject: Subject,
+    parts: Mapping[str, Any],
+    ignore: Collection[str] = (),
+    document: Document | None = None,
+) -> Iterator[Finding]:
+    """Yields the findings of all checks of the subject, with their lines in the document."""
     for check in all_checks(subject):
-        if check.id not in ignore:
-            yield from check.findings(parts)
+        for path, within, finding in () if check.id in ignore else check.findings(parts):
+            if document is None:
+                yield finding
+                continue
+            location = _line_of(path, document)
+            location = document.part(location, within) if within else location
+            yield replace(finding, location=location)
 
 
 def _line_of(path: DataPath, document: Document) -> Location:

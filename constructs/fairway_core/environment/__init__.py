@@ -18,14 +18,12 @@ from fairway_core.environment.loading import load_environment as load_environmen
 from fairway_core.environment.loading import read_environment as read_environment
 from fairway_core.environment.model import Environment as Environment
 from fairway_core.environment.network import Dns as Dns
-from fairway_core.environment.network import Existing as Existing
 from fairway_core.environment.network import Firewall as Firewall
 from fairway_core.environment.nfs_server import Backup as Backup
 from fairway_core.environment.nfs_server import Disks as Disks
 from fairway_core.environment.nfs_server import NfsServer as NfsServer
 from fairway_core.environment.schedule import Schedule as Schedule
 from fairway_core.environment.services import Budget as Budget
-from fairway_core.environment.services import Monitoring as Monitoring
 from fairway_core.environment.slurm import Slurm as Slurm
 from fairway_core.environment.slurm import SlurmNodes as SlurmNodes
 from fairway_core.environment.state import AzurermState as AzurermState

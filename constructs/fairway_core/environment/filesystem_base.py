@@ -57,6 +57,8 @@ class FileSystem(Model, defer_build=True):
     """True if it supports the locks and owners that runs and homes need."""
     is_container: ClassVar[bool] = False
     """True for a container of the storage account, which only the nodes' identity can read."""
+    provider: ClassVar[str] = ""
+    """The resource provider that it needs beyond those of every environment."""
     encrypted: ClassVar[dict[str, str]] = {}
     """Its parts for which a company can require customer-managed keys, by kind in `policies:`."""
     raised_by: ClassVar[dict[str, str]] = {}
@@ -81,11 +83,6 @@ class FileSystem(Model, defer_build=True):
         """Returns the billed parts, without its private endpoint; `zone` is the environment's. A
         kind without parts is billed with another resource."""
         return []
-
-    @property
-    def providers(self) -> tuple[str, ...]:
-        """The resource providers that it needs beyond those of every environment."""
-        return ()
 
     @property
     def nfs_versions(self) -> tuple[float, ...]:

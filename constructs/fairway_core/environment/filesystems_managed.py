@@ -97,6 +97,7 @@ class NetApp(FileSystem, defer_build=True):
 
     resource_kind = "netapp_volume"
     subnet_role = "netapp"
+    provider = "Microsoft.NetApp"
     raised_by: ClassVar = {
         "its service level and size": "raise its `tib:` or `service_level:`",
         "one NetApp volume": "use `kind: lustre`",
@@ -110,11 +111,6 @@ class NetApp(FileSystem, defer_build=True):
     def cost(self, zone: int | None) -> list[Part]:  # noqa: ARG002
         """Returns the price of the capacity pool that holds the volume."""
         return [netapp_pool(self.service_level, self.tib)]
-
-    @property
-    def providers(self) -> tuple[str, ...]:
-        """The resource provider of Azure NetApp Files."""
-        return ("Microsoft.NetApp",)
 
     @property
     def size_gib(self) -> int:
@@ -193,6 +189,7 @@ class Lustre(FileSystem, defer_build=True):
 
     resource_kind = "managed_lustre_file_system"
     subnet_role = "lustre"
+    provider = "Microsoft.StorageCache"
     mount_type = "lustre"
     raised_by: ClassVar = {"its size": "raise its `tib:` or `mbps_per_tib:`"}
 
@@ -204,11 +201,6 @@ class Lustre(FileSystem, defer_build=True):
     def cost(self, zone: int | None) -> list[Part]:  # noqa: ARG002
         """Returns the file system as one part, whose price is unknown."""
         return without_meter("azurerm_managed_lustre_file_system", f"{self.tib} TiB")
-
-    @property
-    def providers(self) -> tuple[str, ...]:
-        """The resource provider of Managed Lustre."""
-        return ("Microsoft.StorageCache",)
 
     @property
     def size_gib(self) -> int:

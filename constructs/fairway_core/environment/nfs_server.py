@@ -226,11 +226,6 @@ class NfsServer(FileSystem, defer_build=True):
         return self.backup is not None
 
     @property
-    def providers(self) -> tuple[str, ...]:
-        """The resource provider of Azure Backup if the file has `backup:`."""
-        return ("Microsoft.RecoveryServices",) if self.backup else ()
-
-    @property
     def nfs_versions(self) -> tuple[float, ...]:
         """The NFS versions that the server offers."""
         return self.versions
