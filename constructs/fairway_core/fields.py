@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from decimal import Decimal
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import (
@@ -166,11 +167,8 @@ Email = Annotated[
 ]
 
 
-def _differing(addresses: Any) -> None:
-    require_unique(addresses, fold=str.lower)
-
-
-Emails = Annotated[tuple[Email, ...], Check(_differing)]
+_DIFFERING = Check(partial(require_unique, fold=str.lower))
+Emails = Annotated[tuple[Email, ...], _DIFFERING]
 _SOMEONE = require(bool, "nobody would get the mail", "name an address: team@example.com")
-Contacts = Annotated[Sequence[Email], _SOMEONE, Check(_differing)]
+Contacts = Annotated[Sequence[Email], _SOMEONE, _DIFFERING]
 """Addresses for mail, at least one."""

@@ -95,8 +95,7 @@ def require_free(
                 raise FieldError(message, hint, path)
 
 
-def _of_a_network(network: IPv4Network) -> None:
-    require_free(network, "infiniband", "virtual_network")
+_FREE = Check(lambda network: require_free(network, "infiniband", "virtual_network"))
 
 
 class Firewall(Model, defer_build=True):
@@ -122,7 +121,7 @@ class ExistingSubnet(Model, defer_build=True):
 
     id: SubnetId
     """The id of the subnet."""
-    range: Annotated[Range, Check(_of_a_network)]
+    range: Annotated[Range, _FREE]
     """Address range of the subnet, for example 10.1.0.0/20."""
 
 
@@ -186,9 +185,7 @@ class Network(Model, defer_build=True):
     services have public addresses.
     """
 
-    address_space: Annotated[Range, Check(_of_a_network), Check(check_space)] = IPv4Network(
-        "10.40.0.0/16"
-    )
+    address_space: Annotated[Range, _FREE, Check(check_space)] = IPv4Network("10.40.0.0/16")
     """The address range of the network, divided among its subnets."""
     egress: Literal["nat", "none"] | Firewall = "nat"
     """The route from nodes to the internet: a NAT gateway, none, or an existing firewall."""

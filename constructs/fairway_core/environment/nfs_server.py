@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field, WithJsonSchema
@@ -144,10 +145,6 @@ class Backup(Model, defer_build=True):
     """When it starts, in UTC, on the hour or half past."""
 
 
-def _versions(versions: tuple[float, ...]) -> None:
-    require_unique(versions, "version {:g} is named twice")
-
-
 class NfsServer(FileSystem, defer_build=True):
     """A VM that exports striped disks over NFS; nodes mount it with the newest of `versions`."""
 
@@ -157,9 +154,10 @@ class NfsServer(FileSystem, defer_build=True):
     """The VM size of the server. Describe a size that Fairway does not list by one that it does."""
     disks: Disks = Field(default_factory=Disks)
     """The disks that hold the data."""
-    versions: Annotated[tuple[NfsVersion, ...], Check(_versions)] = Field(
-        default=(4.1,), min_length=1
-    )
+    versions: Annotated[
+        tuple[NfsVersion, ...],
+        Check(partial(require_unique, message="version {:g} is named twice")),
+    ] = Field(default=(4.1,), min_length=1)
     """NFS versions that the server offers; version 3 opens five more ports."""
     backup: Backup | None = None
     """A daily backup of the disks; none without this section."""

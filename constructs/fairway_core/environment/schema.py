@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from fairway_core.environment.defaults import SECTIONS
 from fairway_core.environment.model import Environment
 from fairway_core.schema import schema_of
 
 # A value may come from an environment variable, see `variables`.
 _REFERENCE = r"\$\{env:"
-
-_WITH_DEFAULTS = {"clusters": "cluster", "filesystems": "filesystem"}
 
 
 def environment_schema() -> dict[str, Any]:
@@ -20,7 +19,7 @@ def environment_schema() -> dict[str, Any]:
     definitions, properties = schema["$defs"], schema["properties"]
     schema["patternProperties"] = {"^x-": {}}
     schema["allOf"] = []
-    for plural, singular in _WITH_DEFAULTS.items():
+    for singular, plural in SECTIONS.items():
         section = properties[plural]
         incomplete = _incomplete(section["additionalProperties"], definitions)
         about = {key: section.pop(key) for key in ("description", "default") if key in section}

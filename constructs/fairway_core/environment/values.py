@@ -27,18 +27,8 @@ _ITEM_NAME = re.compile(r"[a-z]([a-z0-9-]{0,18}[a-z0-9])?")
 # names are taken.
 _DEVICE_FOLDERS = frozenset(
     {"block", "bsg", "bus", "char", "cpu", "disk", "dma-heap", "dri", "fd", "hugepages"}
-    | {
-        "infiniband",
-        "input",
-        "mapper",
-        "mqueue",
-        "net",
-        "pts",
-        "shm",
-        "snd",
-        "vfio",
-        "virtio-ports",
-    }
+    | {"infiniband", "input", "mapper", "mqueue", "net", "pts", "shm", "snd"}
+    | {"vfio", "virtio-ports"}
 )
 _LOCATION = re.compile(r"[a-z][a-z0-9]+")
 _SIZE_NAME = r"Standard_\w+(-\w+)?"

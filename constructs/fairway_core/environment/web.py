@@ -29,19 +29,20 @@ _WHEEL = matching(
 )
 
 
-def _id(text: str) -> str:
-    if not re.fullmatch(GUID, text):
-        message = f"`{text}` is not an id of Entra ID"
-        raise FieldError(message, "az ad app list --display-name NAME --query [].appId -o tsv")
-    return text.lower()
-
-
 _PRIVATE = require(
     is_private,
     "nobody connects from `{}`: the login node has no public address",
     "name ranges of your networks or VPN, for example 10.8.0.0/16",
 )
-_Id = Annotated[str, AfterValidator(_id)]
+_Id = Annotated[
+    str,
+    matching(
+        GUID,
+        "`{}` is not an id of Entra ID",
+        "az ad app list --display-name NAME --query [].appId -o tsv",
+    ),
+    AfterValidator(str.lower),
+]
 _SecretName = Annotated[
     str,
     matching(
