@@ -11,7 +11,7 @@ from fairway_core.catalog.tables import look_up, table
 from fairway_core.naming import NAME_TAG, ROLE_TAG
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 
 def holds_data(type: str) -> bool:  # noqa: A002
@@ -116,43 +116,12 @@ def server_of(machine: Mapping[str, Any]) -> Server | None:
     return None
 
 
-@dataclass(frozen=True)
-class Keeping:
-    """Attributes of a resource type that keep data, or limit its size, by dotted path.
-
-    `keeps` are numbers and booleans whose decrease keeps less data. `expires`, with the data that
-    is deleted: null and 0 mean never. `room` has its unit, and `strength` the values that lock,
-    ranked by strength; `guards` names the attribute with the guarded resource, and the effect of
-    losing the guard; `blocks` have the effect of removing them. `replication` lists the failures
-    that each of its values survives.
-    """
-
-    keeps: tuple[str, ...]
-    expires: tuple[tuple[str, str], ...]
-    room: tuple[tuple[str, str], ...]
-    strength: tuple[tuple[str, Mapping[str, int]], ...]
-    guards: tuple[tuple[str, str], ...]
-    blocks: tuple[tuple[str, str], ...]
-    replication: tuple[tuple[str, Mapping[str, list[str]]], ...]
-
-
 @cache
-def data_attributes(type: str) -> Keeping:  # noqa: A002
-    """Returns the attributes of that type that keep data."""
-
-    def rows(name: str, *keys: str) -> tuple[Any, ...]:
-        found = [row for row in table("dangers")[name] if row["type"] == type]
-        return tuple(tuple(row[key] for key in keys) for row in found)
-
-    return Keeping(
-        keeps=tuple(path for (paths,) in rows("keeps", "paths") for path in paths),
-        expires=rows("expires", "path", "what"),
-        room=rows("room", "path", "unit"),
-        strength=rows("strength", "path", "levels"),
-        guards=rows("guards", "of", "then"),
-        blocks=rows("guarding_blocks", "path", "without"),
-        replication=rows("replication", "path", "survives"),
-    )
+def data_attributes(type: str, kind: str, *columns: str) -> Sequence[tuple[Any, ...]]:  # noqa: A002
+    """Returns columns of the rows of that type in a section of dangers.toml, which explains them:
+    attributes that keep data, or limit its size, by dotted path."""
+    rows = (row for row in table("dangers")[kind] if row["type"] == type)
+    return tuple(tuple(row[column] for column in columns) for row in rows)
 
 
 def is_broad_role(name: str) -> bool:

@@ -31,16 +31,16 @@ from fairway_core.environment.services import (
 from fairway_core.environment.slurm import Slurm, check_slurm
 from fairway_core.environment.state import LocalState, State
 from fairway_core.environment.storage import Storage
-from fairway_core.environment.tags import NamePatterns, Tags, check_tags
+from fairway_core.environment.tags import NamePatterns, Tags, check_number
 from fairway_core.environment.values import (
+    DEVICE_FOLDERS,
     EnvironmentName,
     Location,
     Zone,
     are_nested,
     below_path,
-    named_unlike_devices,
-    named_unlike_this_machine,
     require_azure_names,
+    unlike,
 )
 from fairway_core.environment.web import Web, check_web
 from fairway_core.fields import NO_EQUAL
@@ -121,7 +121,7 @@ class Environment(Model):
     filesystems: Annotated[
         dict[str, AnyFileSystem],
         Check(require_azure_names),
-        Check(named_unlike_devices),
+        unlike(DEVICE_FOLDERS, "a folder of Linux's devices", ", for example {}-data"),
     ] = Field(default_factory=dict)
     """The shared file systems, by name."""
     batch: Batch | None = None
@@ -135,7 +135,7 @@ class Environment(Model):
     clusters: Annotated[
         dict[str, AnyCluster],
         Check(require_azure_names),
-        Check(named_unlike_this_machine),
+        unlike({"local"}, "the target on your own machine"),
     ] = Field(min_length=1)
     """The clusters, by name."""
 
@@ -218,7 +218,7 @@ class Environment(Model):
     @rule
     def _parts_go_together(self) -> None:
         network, access, clusters = self.network, self.access, self.clusters
-        check_tags(self.tags, makes_zones=network.makes_zones)
+        check_number(self.tags, of_zone=network.makes_zones, ours=True)
         for field, message, hint in self.names.faults(self.name, self.location):
             raise FieldError(message, hint, ("naming", field))
         self._check_mounts()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Annotated
 
 from fairway_core.catalog import limit
@@ -66,23 +66,18 @@ def _check_name(name: str) -> None:
         )
 
 
-def check_tags(tags: Mapping[str, str], *, makes_zones: bool) -> None:
-    """Raises FieldError if a resource of the environment would not take all tags: with
-    `makes_zones` there are private DNS zones, which take fewer tags and restrict their names."""
-    check_number(tags, of_zone=makes_zones, ours=OWN_TAGS if makes_zones else _ALL_OURS)
-
-
-def check_number(tags: Mapping[str, str], *, of_zone: bool, ours: Collection[str] = ()) -> None:
-    """Raises FieldError if a resource, or a private DNS zone, does not take all of these tags
-    beside `ours`, or not their names."""
-    most, where = limit("tags_of_resource"), "a resource"
+def check_number(tags: Mapping[str, str], *, of_zone: bool, ours: bool = False) -> None:
+    """Raises FieldError if a resource, or a private DNS zone, which takes fewer, does not take all
+    of these tags, with `ours` beside Fairway's own, or not their names."""
+    most, where, own = limit("tags_of_resource"), "a resource", _ALL_OURS if ours else ()
     if of_zone:
         most, where = limit("tags_of_private_dns_zone"), "the DNS zone of a private endpoint"
-    if len(tags) + len(ours) > most:
-        more = f" and {len(ours)} of Fairway's own" if ours else ""
+        own = OWN_TAGS if ours else ()
+    if len(tags) + len(own) > most:
+        more = f" and {len(own)} of Fairway's own" if ours else ""
         raise FieldError(
             f"{len(tags)} tags{more} are too many for {where}",
-            f"Azure allows {most} there: keep {most - len(ours)}",
+            f"Azure allows {most} there: keep {most - len(own)}",
             ("tags",),
         )
     for name in tags if of_zone else ():

@@ -25,7 +25,7 @@ _ENVIRONMENT_NAME = r"[a-z][a-z0-9-]{0,10}[a-z0-9]"
 _ITEM_NAME = re.compile(r"[a-z]([a-z0-9-]{0,18}[a-z0-9])?")
 # A file server's volume group has its file system's name, and so has a folder below /dev: these
 # names are taken.
-_DEVICE_FOLDERS = frozenset(
+DEVICE_FOLDERS = frozenset(
     {"block", "bsg", "bus", "char", "cpu", "disk", "dma-heap", "dri", "fd", "hugepages"}
     | {"infiniband", "input", "mapper", "mqueue", "net", "pts", "shm", "snd"}
     | {"vfio", "virtio-ports"}
@@ -104,20 +104,17 @@ def require_azure_names(items: Iterable[str]) -> None:
             )
 
 
-def named_unlike_devices(filesystems: Iterable[str]) -> None:
-    """Raises FieldError for the first name that collides with a folder of Linux's devices."""
-    for name in filesystems:
-        if name in _DEVICE_FOLDERS:
-            hint = f"choose another name, for example {name}-data"
-            raise FieldError(f"`{name}` is a folder of Linux's devices", hint, path=(name,))
+def unlike(taken: Collection[str], what: str, example: str = "") -> Check:
+    """Returns a check that refuses items with a taken name, which is `what`; `{}` in the `example`
+    for another one is the name."""
 
+    def check(items: Iterable[str]) -> None:
+        for name in items:
+            if name in taken:
+                hint = f"choose another name{example.format(name)}"
+                raise FieldError(f"`{name}` is {what}", hint, (name,))
 
-def named_unlike_this_machine(clusters: Collection[str]) -> None:
-    """Raises FieldError for a cluster named `local`, the target of this machine."""
-    if "local" in clusters:
-        raise FieldError(
-            "`local` is the target on your own machine", "choose another name", ("local",)
-        )
+    return Check(check)
 
 
 def offered_size(name: str) -> VmSize:
