@@ -69,7 +69,8 @@ def _check_name(name: str) -> None:
 def check_number(tags: Mapping[str, str], *, of_zone: bool, ours: bool = False) -> None:
     """Raises FieldError if a resource, or a private DNS zone, which takes fewer, does not take all
     of these tags, with `ours` beside Fairway's own, or not their names."""
-    most, where, own = limit("tags_of_resource"), "a resource", _ALL_OURS if ours else ()
+    own: tuple[str, ...] = _ALL_OURS if ours else ()
+    most, where = limit("tags_of_resource"), "a resource"
     if of_zone:
         most, where = limit("tags_of_private_dns_zone"), "the DNS zone of a private endpoint"
         own = OWN_TAGS if ours else ()
