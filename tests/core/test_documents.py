@@ -8,24 +8,20 @@ from typing import Annotated, Any, Literal
 
 import pytest
 from endings import refused
-from pydantic import AfterValidator, BaseModel, Field
+from pydantic import BaseModel, Field
 
 from fairway_core import documents
-from fairway_core.documents import Document, FieldError, Model, read
+from fairway_core.documents import Check, Document, FieldError, Model, read, require
 from fairway_core.findings import Finding, UserError
 from fairway_core.yaml_text import parse_yaml
 
 
-def _even(value: int) -> int:
-    if value % 2:
-        raise FieldError(f"{value} is odd", "add one", path=())
-    return value
-
-
-def _no_b(value: dict[str, Any]) -> dict[str, Any]:
+def _no_b(value: dict[str, Any]) -> None:
     if "b" in value:
         raise FieldError("`b` is taken", "rename it", path=("b",))
-    return value
+
+
+EVEN = require(lambda value: value % 2 == 0, "{} is odd", "add one")
 
 
 class Ssd(Model):
@@ -42,7 +38,7 @@ class Share(Model):
 class Section(Model):
     """A part of the sample."""
 
-    size: Annotated[int, AfterValidator(_even)] = 2
+    size: Annotated[int, EVEN] = 2
     mode: Literal["fast", "slow"] = "fast"
     scale: float = 1.0
 
@@ -54,7 +50,7 @@ class Sample(Model):
         default_factory=dict
     )
     words: tuple[str, ...] = ()
-    table: Annotated[dict[str, int], AfterValidator(_no_b)] = Field(default_factory=dict)
+    table: Annotated[dict[str, int], Check(_no_b)] = Field(default_factory=dict)
     ratio: Annotated[float, Field(gt=0, lt=1)] = 0.5
     renamed: int = Field(default=1, alias="import")
     on: bool = False
