@@ -285,7 +285,8 @@ class Network(INetwork):
         web: Sequence[IPv4Network] = (),
     ) -> None:
         super().__init__(scope, id)
-        space = self.space = check_space(IPv4Network(address_space))
+        space = self.space = IPv4Network(address_space)
+        check_space(space)
         if pods:
             hint = "use a range outside of it, for example 10.244.0.0/16"
             require_no_overlap(pods, space, "the network's", path=("pods",), hint=hint)

@@ -24,8 +24,8 @@ from fairway_constructs.cloud_init import (
 from fairway_constructs.scope import placement_of
 from fairway_core.documents import FieldError
 from fairway_core.environment import node_rules
-from fairway_core.environment.values import as_field_error
 from fairway_core.findings import UserError, counted
+from fairway_core.light_fields import as_field_error
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -189,7 +189,8 @@ class Tags:
     def add(self, name: str, value: str) -> None:
         """Adds a tag, also to resources created later; it replaces an existing tag of that name,
         but none that Fairway sets."""
-        require_valid_tags(require_own_tags({name: value}))
+        require_own_tags({name: value})
+        require_valid_tags({name: value})
         Aspects.of(self._scope).add(_Tag(name, value))
 
 

@@ -1,6 +1,3 @@
-"""Facts, specs and rules of Fairway: what the infrastructure and the runner both know.
-
-Imports neither cdktf nor any azure package.
-"""
+"""Facts, specs and rules of Fairway: what the infrastructure and the runner both know."""
 
 __version__ = "0.1.0"

@@ -39,10 +39,15 @@ def annotations_at(model: type[BaseModel], path: DataPath, data: Any = None) -> 
     return current
 
 
-def _value_at(data: Any, step: str | int) -> Any:
+def holds(data: Any, step: str | int) -> bool:
+    """Returns True if a list has that item, or a mapping that key."""
     if isinstance(data, list):
-        return data[step] if isinstance(step, int) and step < len(data) else None
-    return data.get(step) if isinstance(data, Mapping) else None
+        return isinstance(step, int) and step < len(data)
+    return isinstance(data, Mapping) and step in data
+
+
+def _value_at(data: Any, step: str | int) -> Any:
+    return data[step] if holds(data, step) else None
 
 
 def _branches(annotation: Any) -> Iterator[Any]:

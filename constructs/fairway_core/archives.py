@@ -42,11 +42,8 @@ IDLE = ("cluster", "files", "gpus", "http", "identity", "idle_stop", "imds")
 
 
 def pack(files: Iterable[tuple[str, bytes | Path, bool]]) -> bytes:
-    """Returns a tar.gz of files, each given as a path, its bytes or its source, and whether it is
-    executable; a path that ends with `/` is an empty folder.
-
-    Source files are read while they are packed: they may be very large.
-    """
+    """Returns a tar.gz of files, each given as a path, its bytes or its source, which may be very
+    large, and whether it is executable; a path that ends with `/` is an empty folder."""
     import gzip
     import tarfile
 
@@ -116,11 +113,7 @@ def boot_files(modules: Iterable[str]) -> dict[str, str]:
 
 
 def module_files(modules: Iterable[str]) -> dict[str, str]:
-    """Returns the code of modules of the agent's packages by their paths below one folder.
-
-    >>> list(module_files(["fairway_boot/files"]))
-    ['fairway_boot/files.py']
-    """
+    """Returns the code of modules of the agent's packages by their paths below one folder."""
     paths = [f"{module}.py" for module in modules]
     return {path: code((_AGENT.parent / path).read_text(encoding="utf-8")) for path in paths}
 
@@ -168,11 +161,8 @@ def code(text: str) -> str:
 
 
 def boot(modules: Iterable[str]) -> tuple[str, bytes]:
-    """Returns the digest of these modules, and their archive compressed with bzip2.
-
-    Other compressors have several implementations with different output, and Terraform would
-    replace a VM when the output differs.
-    """
+    """Returns the digest of these modules, and their archive by bzip2: the output of other
+    compressors differs between implementations, and Terraform would replace a VM for it."""
     import bz2
     import tarfile
 

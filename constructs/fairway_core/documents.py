@@ -18,20 +18,15 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    ValidationError,
-    WithJsonSchema,
-    model_validator,
-)
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 from pydantic_core import core_schema
 
 from fairway_agent.quick import dataclass
 from fairway_core.findings import Finding, Location, UserError
+from fairway_core.light_fields import Check as Check
 from fairway_core.light_fields import FieldError as FieldError
 from fairway_core.light_fields import matching as matching
-from fairway_core.light_fields import matching_in_schema as matching_in_schema
+from fairway_core.light_fields import require as require
 from fairway_core.yaml_text import DEEP, FLATTER, DataPath, YamlText, nearest_mark, parse_yaml
 
 if TYPE_CHECKING:
@@ -92,11 +87,9 @@ class _MadeInPython(_Metaclass):
 
 
 class Model(BaseModel, metaclass=_MadeInPython):
-    """Base of everything that is read from a document: frozen, and strict about keys.
-
-    One that is made in Python raises UserError for what a document may not say either. FOREIGN are
-    keys that other programs' files have, with what to write in their place.
-    """
+    """Base of everything that is read from a document: frozen, and strict about keys. One that is
+    made in Python raises UserError for what a document may not say either. FOREIGN are keys that
+    other programs' files have, with what to write in their place."""
 
     FOREIGN: ClassVar[Mapping[str, str]] = {}
 
@@ -104,11 +97,7 @@ class Model(BaseModel, metaclass=_MadeInPython):
 
     @classmethod
     def with_defaults(cls, **given: object) -> Self:
-        """Returns a model; None stands for a default. Raises UserError for wrong values.
-
-        >>> Model.with_defaults(name=None)
-        Model()
-        """
+        """Returns a model; None stands for a default. Raises UserError for wrong values."""
         return cls(**{name: value for name, value in given.items() if value is not None})
 
     @classmethod
@@ -229,15 +218,6 @@ def rule(check: Callable[[Any], None]) -> Any:
         return model
 
     return model_validator(mode="after")(check_all)
-
-
-def schema_pattern(pattern: str) -> WithJsonSchema:
-    """Returns a pattern for editors' schemas; a validator checks the text.
-
-    >>> schema_pattern("[a-z]+").json_schema
-    {'type': 'string', 'pattern': '^(?:[a-z]+)$'}
-    """
-    return WithJsonSchema({"type": "string", "pattern": f"^(?:{pattern})$"})
 
 
 @dataclass(frozen=True)
@@ -379,14 +359,6 @@ def read(file: str | Path) -> Document:
     """Reads a YAML file. Raises UserError if it is missing, unreadable or not plain YAML."""
     text = parse_yaml(text_of(Path(file)), str(file))
     return Document(text, text.data)
-
-
-def load(file: str | Path, model: type[ModelT]) -> ModelT:
-    """Reads and validates a YAML file in one step.
-
-    >>> environment = load("stacks/environments/demo.yaml", Environment)  # doctest: +SKIP
-    """
-    return read(file).validate(model)
 
 
 def text_of(path: Path) -> str:

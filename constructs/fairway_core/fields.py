@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from decimal import Decimal
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import (
-    AfterValidator,
     BeforeValidator,
     Field,
     GetCoreSchemaHandler,
@@ -19,7 +19,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticKnownError, core_schema
 
-from fairway_core.documents import BY_HAND, FieldError, schema_pattern
+from fairway_core.documents import BY_HAND, Check, FieldError, require
 from fairway_core.light_fields import LONGEST, SPAN_PATTERN, UNITS, seconds_of
 
 if TYPE_CHECKING:
@@ -63,11 +63,7 @@ Span = Annotated[float, BeforeValidator(_span), PlainSerializer(_as_written), Wi
 
 
 def days_of(value: object) -> int:
-    """Returns the duration in days. Raises FieldError unless it is a number of whole days.
-
-    >>> days_of("90d")
-    90
-    """
+    """Returns the duration in days. Raises FieldError unless it is a number of whole days."""
     if isinstance(value, int) and not isinstance(value, bool) and value > 0:
         return value  # from a model's own dump
     days, rest = divmod(seconds_of(value), UNITS["d"])
@@ -85,18 +81,17 @@ Days = Annotated[int, BeforeValidator(_days), WithJsonSchema(_DAYS)]
 """A duration in whole days in a document, in days after validation."""
 
 
-def days_between(least: int, most: int, what: str) -> AfterValidator:
+def days_between(least: int, most: int, what: str) -> Check:
     """Returns a validator for days within Azure's range for `what`, such as "logs can be kept"."""
 
-    def check(days: int) -> int:
+    def check(days: int) -> None:
         if not least <= days <= most:
             raise FieldError(
                 f"{what} for {least}d to {most}d, not {days}d",
                 f"the nearest is {min(max(days, least), most)}d",
             )
-        return days
 
-    return AfterValidator(check)
+    return Check(check)
 
 
 Count = Annotated[int, Field(ge=1)]
@@ -142,14 +137,7 @@ def written_span(value: Any, schema: Mapping[str, Any]) -> Any:
 PLACEHOLDER = "you@example.com"
 """The address in examples and new projects, which nobody reads."""
 
-# Few commands need this pattern, so it is compiled on use.
 _EMAIL = r"[^@\s,;<>]+@[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+"
-
-
-def _email(address: str) -> str:
-    if not re.fullmatch(_EMAIL, address) or not address.isprintable():
-        raise FieldError(f"`{address}` is not an email address", "for example team@example.com")
-    return address
 
 
 def require_unique(
@@ -168,20 +156,19 @@ def require_unique(
         seen.add(fold(item))
 
 
-Email = Annotated[str, AfterValidator(_email), schema_pattern(_EMAIL)]
+Email = Annotated[
+    str,
+    require(
+        lambda address: re.fullmatch(_EMAIL, address) and address.isprintable(),
+        "`{}` is not an email address",
+        "for example team@example.com",
+        _EMAIL,
+    ),
+]
 
 
-def _differing(addresses: Any) -> Any:
-    require_unique(addresses, fold=str.lower)
-    return addresses
-
-
-def _someone(addresses: Sequence[str]) -> Sequence[str]:
-    if not addresses:
-        raise FieldError("nobody would get the mail", "name an address: team@example.com")
-    return addresses
-
-
-Emails = Annotated[tuple[Email, ...], AfterValidator(_differing)]
-Contacts = Annotated[Sequence[Email], AfterValidator(_someone), AfterValidator(_differing)]
+_DIFFERING = Check(partial(require_unique, fold=str.lower))
+Emails = Annotated[tuple[Email, ...], _DIFFERING]
+_SOMEONE = require(bool, "nobody would get the mail", "name an address: team@example.com")
+Contacts = Annotated[Sequence[Email], _SOMEONE, _DIFFERING]
 """Addresses for mail, at least one."""

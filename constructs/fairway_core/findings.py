@@ -33,11 +33,8 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True)
 class Location:
-    """A location in a text file.
-
-    `line` and `column` count from 1; `text` is the complete line without its end, and `length` the
-    number of characters to underline.
-    """
+    """A location in a text file: `line` and `column` count from 1, `text` is the complete line
+    without its end, and `length` the number of characters to underline."""
 
     file: str
     line: int
@@ -59,11 +56,8 @@ class Location:
 
 @dataclass(frozen=True)
 class Finding:
-    """An error or a warning, with its location and a hint.
-
-    `id` names the rule (`unknown-key`), `path` the field (`clusters.nd.size`), `message` describes
-    the fault, and `hint` how to fix it.
-    """
+    """An error or a warning: `id` names the rule (`unknown-key`), `path` the field
+    (`clusters.nd.size`), `message` describes the fault, and `hint` how to fix it."""
 
     id: str
     message: str

@@ -80,10 +80,8 @@ class KeyTwice(Exception):
 
 
 def parse_json(content: bytes) -> Any:
-    """Parses JSON; returns NO_JSON if it is invalid. Raises KeyTwice.
-
-    `NaN`, which Python's parser accepts, and numbers beyond a float's range are invalid here.
-    """
+    """Parses JSON; returns NO_JSON if it is invalid, as are `NaN`, which Python's parser accepts,
+    and numbers beyond a float's range. Raises KeyTwice."""
     try:
         return json.loads(
             content, parse_constant=_finite, parse_float=_finite, object_pairs_hook=_once
@@ -110,11 +108,9 @@ def _finite(text: str) -> float:
 
 
 def is_deep(content: bytes) -> bool:
-    """Returns True if brackets are nested more than `DEEPEST` levels deep.
-
-    Each round removes the innermost pairs. Brackets in strings may keep some pairs from matching,
-    so that many are left: then the strings are removed first.
-    """
+    """Returns True if brackets are nested more than `DEEPEST` levels deep. Each round removes the
+    innermost pairs. Brackets in strings may keep some pairs from matching, so that many are left:
+    then the strings are removed first."""
     rest = _unpaired(content.translate(None, _OTHERS))
     if len(rest) <= DEEPEST:
         return False

@@ -4,7 +4,10 @@ words of command lines, images."""
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
+
+from fairway_core.findings import UserError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -16,11 +19,9 @@ if TYPE_CHECKING:
 
 
 class FieldError(ValueError):
-    """Error of a model's validator: what is wrong with the field, and how to fix it.
-
-    `path` points below the validated value if only a part of it is wrong, and with `of_key` at the
-    key there; the line of a `secret` is not shown; `id` is that of the finding.
-    """
+    """Error of a model's validator: what is wrong with the field, and how to fix it. `path` points
+    below the value if only a part is wrong, with `of_key` at the key there; the line of a `secret`
+    is not shown; `id` is the finding's."""
 
     def __init__(
         self,
@@ -38,13 +39,27 @@ class FieldError(ValueError):
         self.of_key, self.secret, self.id = of_key, secret, id
 
 
-class Check:
-    """An `AfterValidator` for fields of light models too: `func` takes a value of the field's type,
-    and returns it. Raises FieldError for one that does not fit. Editors' schemas have the `pattern`
-    of text, unless that is empty."""
+def as_field_error(error: UserError, path: DataPath = ()) -> FieldError:
+    """Returns the first finding of an error as a FieldError."""
+    finding = error.findings[0]
+    return FieldError(finding.message, finding.hint, path)
 
-    def __init__(self, func: Callable[[Any], Any], pattern: str = "") -> None:
-        self.func, self.pattern = func, pattern
+
+class Check:
+    """An `AfterValidator` for fields of light models too: `check` raises FieldError or UserError
+    for a value of the field's type that does not fit. Editors' schemas have the `pattern` of text,
+    unless that is empty."""
+
+    def __init__(self, check: Callable[[Any], object], pattern: str = "") -> None:
+        self.check, self.pattern = check, pattern
+
+    def func(self, value: Any) -> Any:
+        """Returns the value. Raises FieldError if it does not fit."""
+        try:
+            self.check(value)
+        except UserError as error:
+            raise as_field_error(error) from None
+        return value
 
     def __get_pydantic_core_schema__(
         self, source: object, handler: GetCoreSchemaHandler
@@ -59,21 +74,20 @@ class Check:
         return handler(schema) | ({"pattern": f"^(?:{self.pattern})$"} if self.pattern else {})
 
 
-def matching(pattern: str, message: str, hint: str) -> Check:
-    """Returns a check that refuses text unlike `pattern`; `{}` in a message is the text."""
+def require(is_fit: Callable[[Any], object], message: str, hint: str, pattern: str = "") -> Check:
+    """Returns a check that refuses an unfit value, which is `{}` in the message."""
 
-    def check(text: str) -> str:
-        if not re.fullmatch(pattern, text):
-            raise FieldError(message.replace("{}", text), hint)
-        return text
+    def check(value: Any) -> None:
+        if not is_fit(value):
+            raise FieldError(message.format(value), hint)
 
-    return Check(check)
+    return Check(check, pattern)
 
 
-def matching_in_schema(pattern: str, message: str, hint: str) -> Check:
-    """Returns a check like that of `matching`, whose pattern editors' schemas have too: it must be
-    one of JavaScript's as well."""
-    return Check(matching(pattern, message, hint).func, pattern)
+def matching(pattern: str, message: str, hint: str, *, in_schema: bool = False) -> Check:
+    """Returns a check that refuses text unlike `pattern`, which editors' schemas have too with
+    `in_schema`, if it is one of JavaScript's as well; `{}` in a message is the text."""
+    return require(partial(re.fullmatch, pattern), message, hint, pattern if in_schema else "")
 
 
 HEAD_IMAGE = "python:3.12.14-slim-trixie"
@@ -92,11 +106,7 @@ SPAN_PATTERN = r"([0-9]+(?:\.[0-9]+)?)([smhd])"
 
 def seconds_of(value: object) -> float:
     """Returns the duration in seconds. Raises FieldError unless it is positive and at most a
-    hundred years.
-
-    >>> seconds_of("1.5h")
-    5400.0
-    """
+    hundred years."""
     if isinstance(value, int | float) and not isinstance(value, bool) and value > 0:
         return float(value)  # an argument, or from a model's own dump
     match = re.fullmatch(SPAN_PATTERN, value) if isinstance(value, str) else None
@@ -118,88 +128,70 @@ _IMAGE = rf"(?:{_HOST}/)?{_PART}(?:/{_PART})*(?::{_TAG})?(?:@{_DIGEST})?"
 
 
 def is_image(text: str) -> bool:
-    """Returns True if an image in a registry may have that name.
-
-    >>> is_image("myregistry.azurecr.io/team/train:1"), is_image("Train:1"), is_image("train:")
-    (True, False, False)
-    """
+    """Returns True if an image in a registry may have that name."""
     return len(text) <= 255 and re.fullmatch(_IMAGE, text, re.ASCII) is not None
 
 
-def _printable(value: str) -> str:
-    if not value.isprintable():
-        raise FieldError("this holds a control character", "write it as plain text")
-    return value
+_PRINTABLE = require(str.isprintable, "this holds a control character", "write it as plain text")
 
 
-def _word(value: str) -> str:
-    """Returns text for command lines. Raises FieldError if it has a space or begins with `-`."""
-    _printable(value)
+def _word(value: str) -> None:
+    """Raises FieldError for text that has a space or begins with `-`, for command lines."""
     if value.startswith("-"):
         raise FieldError("this begins with `-`, as options of programs do", "remove it")
     # Terraform writes an expression while an address is unknown.
     if not value.startswith("${") and any(character.isspace() for character in value):
         raise FieldError("this holds a space", "remove it")
-    return value
 
 
-def _folder(value: str) -> str:
+def _folder(value: str) -> None:
     if value.startswith("-"):
         raise FieldError("this begins with `-`, as options of programs do", "write it as ./-…")
-    return _printable(value)
+    _PRINTABLE.func(value)
 
 
-def _region(value: str) -> str:
+def _region(value: str) -> None:
     if value and not (value.isascii() and value.isalnum() and value.islower()):
         near = re.sub(r"[^a-z0-9]", "", value.lower())
         hint = f"did you mean `{near}`?" if near else "for example westeurope"
         raise FieldError("this is not an Azure region's name", hint)
-    return value
 
 
-def _image(value: str) -> str:
+def _image(value: str) -> None:
     """Refuses names that no node could pull: pods would wait for ever."""
     if not value.startswith("${") and not is_image(value):
         raise FieldError(
             f"`{value[:60]}` is not a container image",
             "for example myregistry.azurecr.io/train:1; lower-case letters except in the tag",
         )
-    return value
 
 
-def _exact(value: str) -> str:
-    """Returns the name if it has a version: privileged images must change only with their name.
-
-    >>> _exact("localhost:5000/python:3.12.14-slim")
-    'localhost:5000/python:3.12.14-slim'
-    """
+def _exact(value: str) -> None:
+    """Refuses a name without a version: privileged images must change only with their name."""
     name, _, digest = value.partition("@")
     if not digest and name.rpartition("/")[2].partition(":")[2] in ("", "latest"):
         raise FieldError(
             f"`{value}` is whatever its registry calls the latest",
             f"name a version, for example {HEAD_IMAGE}, or a digest",
         )
-    return value
 
 
-def _amount(value: str) -> str:
-    if not re.fullmatch(r"\d{1,15}(\.\d{1,9})?([numkMGTPE]|[KMGTPE]i)?", value):
-        raise FieldError(
-            "this is not an amount of Kubernetes",
-            "a number, and k, M, G or Ki, Mi, Gi behind it, or m for thousandths: 64Gi, 500m",
-        )
-    return value
+_AMOUNT = matching(
+    r"\d{1,15}(\.\d{1,9})?([numkMGTPE]|[KMGTPE]i)?",
+    "this is not an amount of Kubernetes",
+    "a number, and k, M, G or Ki, Mi, Gi behind it, or m for thousandths: 64Gi, 500m",
+)
 
 
-def _scratch(value: str) -> str:
+def _scratch(value: str) -> None:
     if value.startswith("/"):
         if not re.fullmatch(r"(/[A-Za-z0-9][A-Za-z0-9._-]*)+", value):
             raise FieldError("this is not a folder of nodes", "for example /mnt/disks/scratch")
-        return value
-    return _amount(value) if value else value
+    elif value:
+        _AMOUNT.func(value)
 
 
-Text = Annotated[str, Check(_printable)]
+Text = Annotated[str, _PRINTABLE]
 Label = Annotated[
     str,
     matching(
@@ -208,11 +200,11 @@ Label = Annotated[
         "lower-case letters, digits, hyphens and dots, with a letter or digit at both ends",
     ),
 ]
-Word = Annotated[str, Check(_word)]
+Word = Annotated[Text, Check(_word)]
 Folder = Annotated[str, Check(_folder)]
-Amount = Annotated[str, Check(_amount)]
+Amount = Annotated[str, _AMOUNT]
 Scratch = Annotated[str, Check(_scratch)]
-Image = Annotated[str, Check(_word), Check(_image)]
+Image = Annotated[Word, Check(_image)]
 ExactImage = Annotated[Image, Check(_exact)]
 Name = Annotated[
     str,

@@ -51,10 +51,8 @@ class _Light(type):
 
 
 class LightModel(metaclass=_Light):
-    """Base of dataclasses that documents contain and that we keep records of.
-
-    A field's metadata are arguments of pydantic's `Field`; validators in `Annotated` are Checks.
-    """
+    """Base of dataclasses that documents contain and that we keep records of. A field's metadata
+    are arguments of pydantic's `Field`; validators in `Annotated` are Checks."""
 
     if not TYPE_CHECKING:
 

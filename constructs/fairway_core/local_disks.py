@@ -10,10 +10,6 @@ _PLACE = "# local_disks.sh\n"
 
 
 def with_local_disks(script: str) -> str:
-    """Returns a node's script with the functions that mount its disks inserted.
-
-    >>> "mount_scratch() {" in with_local_disks("# local_disks.sh\\n")
-    True
-    """
+    """Returns a node's script with the functions that mount its disks inserted."""
     text = Path(__file__).with_suffix(".sh").read_text(encoding="utf-8")
     return script.replace(_PLACE, text)

@@ -87,11 +87,8 @@ _LITERAL = re.compile(r"[A-Za-z]([A-Za-z0-9._-]*[A-Za-z0-9])?")
 @dataclass(frozen=True)
 class NameParts:
     """The parts of a resource's name: its kind (Terraform's type without `azurerm_`) and the kind's
-    abbreviation, the environment, the region, and the resource's own name.
-
-    `default` is the name by Fairway's own rule. With `unique` the name is unique in all of Azure,
-    and a suffix of eight characters follows it.
-    """
+    abbreviation, the environment, the region, and its own name. A `unique` name is unique in all of
+    Azure, and a suffix of eight characters follows it."""
 
     kind: str
     type: str
@@ -102,11 +99,7 @@ class NameParts:
 
     @property
     def default(self) -> str:
-        """The name by Fairway's own rule.
-
-        >>> NameParts("subnet", "snet", "h100", "westeurope", "compute", unique=False).default
-        'h100-snet-compute'
-        """
+        """The name by Fairway's own rule."""
         return self.fill(DEFAULT_PATTERN)
 
     def fill(self, pattern: str) -> str:
@@ -146,13 +139,7 @@ class Naming:
         names; it counts as the SUFFIX_LENGTH characters that it will have.
 
         Raises UserError `name-too-long` if the parts do not fit, `bad-name` if Azure does not
-        accept the characters.
-
-        >>> Naming().name("subnet", "h100", "compute")
-        'h100-snet-compute'
-        >>> Naming().name("storage_account", "h100", suffix="${suffix}")
-        'h100st${suffix}'
-        """
+        accept the characters."""
         rule = look_up(kind, _rules(), "resource-kind")
         if rule.unique and not suffix:
             raise ValueError(f"the name of a {kind} is taken in all of Azure: it needs a suffix")
@@ -233,11 +220,7 @@ def check_name(kind: str, name: str, suffix_length: int = 0) -> None:
 
 
 def name_rule(kind: str) -> NameRule | None:
-    """Returns the rule for that kind of resource, or None if it has none.
-
-    >>> name_rule("storage_account").longest
-    24
-    """
+    """Returns the rule for that kind of resource, or None if it has none."""
     return _rules().get(kind)
 
 

@@ -4,21 +4,21 @@ import re
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
-from fairway_core.documents import FieldError, Model, matching, rule
+from fairway_core.documents import Check, FieldError, Model, matching, rule
 from fairway_core.fields import Email, Emails
 
 _LOOPBACK = r"(localhost|127\.0\.0\.1|\[::1\])"
 _SECRET = "secret:"  # noqa: S105 - a prefix, not a secret
 
 
-def _receiver(value: str) -> str:
+def _receiver(value: str) -> None:
     if value.startswith(_SECRET):
         if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", value.removeprefix(_SECRET)):
             hint = "write secret:NAME, with a name of the job's `secrets:`"
             raise FieldError("this does not name a secret", hint)
-        return value
+        return
     fits = re.fullmatch(rf"https://[^\s/]+(/\S*)?|http://{_LOOPBACK}(:[0-9]+)?(/\S*)?", value)
     try:
         parts = urlsplit(value)
@@ -28,15 +28,13 @@ def _receiver(value: str) -> str:
     if not fits:
         hint = "write an address that begins with https://, or secret:NAME"
         raise FieldError("this is not the address of a receiver", hint)
-    return value
 
 
-def _server(value: str) -> str:
+def _server(value: str) -> None:
     label = "[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"  # RFC 1035, 2.3.4
     fits = re.fullmatch(rf"{label}(?:\.{label})*(?::([0-9]{{1,5}}))?", value)
     if not fits or not 0 < int(fits[1] or 1) < 65536:
         raise FieldError("this is not a mail server", "write HOST or HOST:PORT")
-    return value
 
 
 class Mail(Model):
@@ -44,7 +42,7 @@ class Mail(Model):
 
     to: Annotated[Emails, Field(min_length=1)]
     """Addresses of the recipients."""
-    server: Annotated[str, AfterValidator(_server)]
+    server: Annotated[str, Check(_server)]
     """The mail server, as `HOST` or `HOST:PORT`; nodes must reach it. The port is 25 by default;
     465 uses TLS from the start."""
     from_: Email = Field(alias="from")
@@ -80,7 +78,7 @@ class Notify(Model):
     """Who is notified about a run, and when: a webhook, people by mail, or both. The message has
     the run's name, state and reason, but no parameters, outputs or log."""
 
-    webhook: Annotated[str, AfterValidator(_receiver)] | None = None
+    webhook: Annotated[str, Check(_receiver)] | None = None
     """An https address, or `secret:NAME` for one of the job's `secrets:`."""
     mail: Mail | None = None
     """Send mail, to whom and through which server."""

@@ -7,15 +7,17 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Discriminator, Field, Tag, field_validator
+from pydantic import AfterValidator, Discriminator, Field, Tag, field_validator
 
-from fairway_core.documents import FieldError, Model, rule
+from fairway_core.documents import FieldError, Model, matching, rule
 from fairway_core.light_fields import DEAREST
 from fairway_core.notifications import Notify
 from fairway_core.resource_ids import GUID
 from fairway_core.target import Target
 
 _URL = re.compile(r"(https://[a-z0-9.-]+(?::[0-9]{1,5})?)/?")
+_TENANT = matching(GUID, "write the tenant's ID: az account show --query tenantId -o tsv", "")
+_AUDIENCE = matching(r"[\x21-\x7e]{1,200}", "write the application's client ID", "")
 
 
 class LocalTarget(Model):
@@ -47,9 +49,9 @@ class Serve(Model):
 
     url: str | None = None
     """The URL that people open: https://NAME, without a path."""
-    tenant: str | None = None
+    tenant: Annotated[str, _TENANT, AfterValidator(str.lower)] | None = None
     """The ID of the Entra ID tenant in which they sign in."""
-    audience: str | None = None
+    audience: Annotated[str, _AUDIENCE] | None = None
     """The ID of the application that they sign in to."""
     targets: tuple[str, ...] = ()
     """The names of the targets that Submitters may use; Operators may use all."""
@@ -64,13 +66,6 @@ class Serve(Model):
             raise ValueError("write https:// and the name that people open, without a path")
         return found[1].removesuffix(":443")  # browsers leave that out
 
-    @field_validator("tenant")
-    @classmethod
-    def _is_id(cls, tenant: str | None) -> str | None:
-        if tenant is not None and not re.fullmatch(GUID, tenant):
-            raise ValueError("write the tenant's ID: az account show --query tenantId -o tsv")
-        return None if tenant is None else tenant.lower()
-
     @field_validator("targets")
     @classmethod
     def _are_elsewhere(cls, targets: tuple[str, ...]) -> tuple[str, ...]:
@@ -79,13 +74,6 @@ class Serve(Model):
                 "`local` is the machine of the server, which Submitters may not use", "leave it out"
             )
         return targets
-
-    @field_validator("audience")
-    @classmethod
-    def _is_named(cls, audience: str | None) -> str | None:
-        if audience is not None and not re.fullmatch(r"[\x21-\x7e]{1,200}", audience):
-            raise ValueError("write the application's client ID")
-        return audience
 
 
 class Project(Model):

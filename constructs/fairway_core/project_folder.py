@@ -37,7 +37,8 @@ def find_project(start: Path | None = None) -> tuple[Path, Path | None]:
         if not folder.is_dir():
             message = f"{VARIABLE} names {folder}, which is not a folder"
             raise UserError.of("no-folder", message, f"make it, or: unset {VARIABLE}")
-        return folder, _file_in(folder)
+        file = folder / FILE
+        return folder, file if file.is_file() else None
     if start is not None and not start.is_dir():
         raise UserError.of("no-folder", f"{start} is not a folder", "name that of a project")
     try:
@@ -46,7 +47,7 @@ def find_project(start: Path | None = None) -> tuple[Path, Path | None]:
         message = "the current folder was removed"
         raise UserError.of("no-folder", message, "change to one that exists") from None
     for folder in (here, *here.parents):
-        if (file := _file_in(folder)) is not None:
+        if (file := folder / FILE).is_file():
             require_trusted(folder, here, FILE, ".fairway")
             return folder, file
     require_trusted(here, here, FILE, ".fairway")
@@ -82,8 +83,3 @@ def _is_open(folder: Path) -> bool:
     """Returns True if others than its owner may replace what is in the folder."""
     mode = folder.stat().st_mode
     return bool(mode & (stat.S_IWGRP | stat.S_IWOTH)) and not mode & stat.S_ISVTX
-
-
-def _file_in(folder: Path) -> Path | None:
-    file = folder / FILE
-    return file if file.is_file() else None

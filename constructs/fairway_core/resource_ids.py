@@ -107,9 +107,8 @@ def network_of(subnet_id: str) -> str:
 
 
 def _id_of(kind: str) -> Check:
-    def check(text: str) -> str:
+    def check(text: str) -> None:
         parts_of(kind, text)
-        return text
 
     return Check(check)
 

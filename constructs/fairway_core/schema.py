@@ -1,8 +1,5 @@
-"""JSON schemas (2020-12) of models for editors, with a description of each field.
-
-A field's description is the string below it in its class. It is read from the source only when a
-schema is requested.
-"""
+"""JSON schemas (2020-12) of models for editors; the description of a field is the string below it
+in its class, which is read from the source only when a schema is requested."""
 
 from __future__ import annotations
 
@@ -26,11 +23,8 @@ _LEAVES = frozenset({"string", "integer", "number", "boolean"})
 
 
 def schema_of(model: type[BaseModel], *, title: str, reference: str | None = None) -> Schema:
-    """Returns the schema of files that contain that model.
-
-    `reference` is a regular expression: text that matches it is accepted for any value, because it
-    is replaced when the file is read.
-    """
+    """Returns the schema of files that contain that model. Text that matches the regular expression
+    `reference` is accepted for any value, as it is replaced when the file is read."""
     schema = model.model_json_schema()
     models = models_in(model)
     definitions = schema.pop("$defs", {})
@@ -44,11 +38,7 @@ def schema_of(model: type[BaseModel], *, title: str, reference: str | None = Non
 
 
 def field_words(model: type[BaseModel]) -> dict[str, str]:
-    """Returns the docstrings of a model's fields, by field; fields without one are left out.
-
-    >>> field_words(Defaults)["filesystem"]  # doctest: +SKIP
-    'Fields of every file system, for example `kind` or `size`.'
-    """
+    """Returns the docstrings of a model's fields, by field; fields without one are left out."""
     words: dict[str, str] = {}
     for base in reversed(model.__mro__):
         if not issubclass(base, BaseModel) or base is BaseModel:

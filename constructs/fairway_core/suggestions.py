@@ -13,11 +13,7 @@ _NEAR_ENOUGH = 65
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
     """Returns the known word most similar to `word`, or None if none is near; one that begins with
-    it is nearer than others.
-
-    >>> nearest("comand", ["command", "name"])
-    'command'
-    """
+    it is nearer than others."""
     from rapidfuzz import fuzz, process, utils
 
     words = list(known)

@@ -59,13 +59,12 @@ class _Duration(Check):
         return handler(Span)
 
 
-def _bastion(text: str) -> str:
+def _bastion(text: str) -> None:
     # In the output of a stack Terraform fills in the id later.
     if not text.startswith("${"):
         from fairway_core.resource_ids import parts_of
 
         parts_of("Bastion", text)
-    return text
 
 
 Seconds = Annotated[float, _Duration(seconds_of)]
@@ -253,11 +252,7 @@ class Target(LightModel):
     of `ssh:` or `slurm:`, and to the `gateway`; without it ssh connects to the host as it is.
     `users` are people with accounts of their own, each with the folder that is `shared` for them.
     `region` is Azure's, which prices depend on; `price` is what one node costs an hour, where it is
-    not the list price of its size there.
-
-    >>> Target.local().engine
-    'local'
-    """
+    not the list price of its size there."""
 
     version: Literal[1] = 1
     name: Name

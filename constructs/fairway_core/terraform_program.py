@@ -18,10 +18,7 @@ _INSTALL = {
 
 def program() -> str:
     """Returns the program that FAIRWAY_TERRAFORM names, by name or path, or else the one on PATH,
-    Terraform first.
-
-    Raises UserError for another program.
-    """
+    Terraform first. Raises UserError for another program."""
     chosen = os.environ.get("FAIRWAY_TERRAFORM", "")
     if not chosen:
         return next(filter(shutil.which, _REGISTRIES), "terraform")

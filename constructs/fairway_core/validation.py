@@ -7,7 +7,7 @@ from itertools import compress
 from typing import TYPE_CHECKING, Any, Protocol
 
 from fairway_agent.quick import dataclass
-from fairway_core.annotations import annotations_at, fields_at, value_hint
+from fairway_core.annotations import annotations_at, fields_at, holds, value_hint
 from fairway_core.findings import Finding, Location, UserError, counted
 from fairway_core.suggestions import did_you_mean, nearest
 
@@ -138,7 +138,7 @@ def _document_path(details: ErrorDetails, data: Any) -> DataPath:
     value = data
     steps = details["loc"]
     for position, step in enumerate(steps):
-        if _holds(value, step):
+        if holds(value, step):
             value = value[step]
         elif not (position == len(steps) - 1 and details["type"] == "missing"):
             continue
@@ -147,12 +147,6 @@ def _document_path(details: ErrorDetails, data: Any) -> DataPath:
     if details["type"].startswith("union_tag"):
         return (*path, ctx["discriminator"].strip("'"))
     return (*path, *getattr(ctx.get("error"), "path", ()))
-
-
-def _holds(value: Any, step: str | int) -> bool:
-    if isinstance(value, list):
-        return isinstance(step, int) and step < len(value)
-    return isinstance(value, Mapping) and step in value
 
 
 def _finding(

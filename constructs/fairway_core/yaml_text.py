@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ruamel.yaml.nodes import Node, ScalarNode
 
 
+# Usual fixes, by a part of the problem as the YAML library words it.
 _HINTS = {
     r"'\t'": "indent with spaces",
     "mapping values are not": "indent it as its neighbours, or quote text that has `: ` in it",
@@ -33,20 +34,10 @@ _HINTS = {
     "unexpected end of stream": "close the quote that is open here",
     "<stream end>": "close the bracket that is open here",
 }
-USUAL = "look at its indentation, brackets and quotes"
-"""The hint for an error that the YAML library does not name."""
+_USUAL = "look at its indentation, brackets and quotes"
 
 DEEP = "lists or mappings are nested too deeply"
 FLATTER = "write it with fewer levels"
-
-
-def syntax_hint(problem: str) -> str:
-    """Returns the usual fix for a problem that the YAML library reports.
-
-    >>> syntax_hint("found undefined alias 'x'")
-    'name an `&anchor` above it, or quote the `*`'
-    """
-    return next((hint for part, hint in _HINTS.items() if part in problem), USUAL)
 
 
 DataPath = tuple[str | int, ...]
@@ -100,10 +91,8 @@ class YamlText:
 
 
 def parse_yaml(text: str, file: str) -> YamlText:
-    """Parses one YAML document; `file` is only a name for messages.
-
-    Raises UserError for anything but a single document of plain data.
-    """
+    """Parses one YAML document; `file` is only a name for messages. Raises UserError for anything
+    but a single document of plain data."""
     from ruamel.yaml import YAML
     from ruamel.yaml.error import MarkedYAMLError, YAMLError
     from ruamel.yaml.reader import ReaderError
@@ -119,7 +108,8 @@ def parse_yaml(text: str, file: str) -> YamlText:
         problem = str(error.problem or error.context)
         if problem == DEEP:
             _fail(result, "yaml-nesting", DEEP, mark, FLATTER)
-        _fail(result, "yaml-syntax", f"this is not YAML: {problem}", mark, syntax_hint(problem))
+        hint = next((hint for part, hint in _HINTS.items() if part in problem), _USUAL)
+        _fail(result, "yaml-syntax", f"this is not YAML: {problem}", mark, hint)
     except ReaderError as error:
         mark = _mark_at(text, error.position)
         message = f"this is not YAML: it holds the character U+{ord(text[error.position]):04X}"
@@ -132,7 +122,7 @@ def parse_yaml(text: str, file: str) -> YamlText:
         _fail(result, "yaml-syntax", message, mark, "remove it")
     except YAMLError as error:
         reason = str(error).splitlines()[0]
-        _fail(result, "yaml-syntax", f"this is not YAML: {reason}", Mark(1, 1, 1), USUAL)
+        _fail(result, "yaml-syntax", f"this is not YAML: {reason}", Mark(1, 1, 1), _USUAL)
     if "!" in text:
         _refuse_tags(result)
     if root is None:
@@ -179,11 +169,7 @@ def _refuse_tags(text: YamlText) -> None:
 
 
 def unfit_character(text: str) -> str | None:
-    """Returns the name of the first character that cannot be passed to a program, or None.
-
-    >>> unfit_character("a\\x00"), unfit_character("a")
-    ('U+0000', None)
-    """
+    """Returns the name of the first character that cannot be passed to a program, or None."""
     if text.isascii() and "\0" not in text:
         return None  # much faster: there are scripts of very many tasks
     found = re.search("[\x00\ud800-\udfff]", text)

@@ -108,7 +108,7 @@ class SlurmResources:
             url=web.url,
             tenant=web.tenant,
             client_id=web.client_id,
-            vault_url=f"https://{web.vault_name.lower()}.vault.azure.net/",
+            vault_url=f"https://{web.vault.rpartition('/')[2].lower()}.vault.azure.net/",
             certificate=web.certificate,
             secret=web.client_secret,
             identity=page.client_id,

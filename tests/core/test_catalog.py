@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from fairway_core.catalog import (
-    VmSize,
     default_image,
     fabric_for,
     fabrics,
@@ -30,10 +29,6 @@ from fairway_core.findings import UserError
 
 SIZES = list(vm_sizes().values())
 OFFERED = [size for size in SIZES if size.status not in ("retired", "unsupported")]
-
-
-def _names(sizes: list[VmSize]) -> list[str]:
-    return [size.name for size in sizes]
 
 
 def test_catalog_rows_have_source_and_date() -> None:
@@ -116,7 +111,7 @@ def test_catalog_retired_size_has_no_image() -> None:
 
 def test_catalog_unsupported_sizes_give_a_reason() -> None:
     refused = [size for size in SIZES if size.status == "unsupported"]
-    assert _names(refused) == ["Standard_NCC40ads_H100_v5"]
+    assert [size.name for size in refused] == ["Standard_NCC40ads_H100_v5"]
     assert all(size.unsupported for size in refused)
     assert not [size for size in SIZES if size.unsupported and size not in refused]
 

@@ -3,10 +3,9 @@
 from pathlib import Path
 
 import pytest
-from environment_files import KEY, fault, load
+from environment_files import KEY, checked, fault, load
 
-from fairway_core.checks import check_environment
-from fairway_core.environment import Cluster, Spot, read_environment
+from fairway_core.environment import Cluster, Spot
 from fairway_core.environment.node_rules import fits_local_disk
 from fairway_core.findings import Finding
 
@@ -52,9 +51,7 @@ def test_cluster_settings_are_read_from_its_section(tmp_path: Path) -> None:
 
 def test_cluster_image_id_with_version_avoids_floating_image_warning(tmp_path: Path) -> None:
     def floating(more: str) -> bool:
-        load(tmp_path, _text(f", image: almalinux-hpc-9{more}"))
-        loaded = read_environment(tmp_path / "lab.yaml")
-        found = check_environment(loaded.environment, loaded.document)
+        found = checked(tmp_path, _text(f", image: almalinux-hpc-9{more}"))
         return "floating-image" in {finding.id for finding in found}
 
     assert floating("")

@@ -49,7 +49,6 @@ def test_kubernetes_pool_has_default_cluster_and_no_ssh_keys(tmp_path: Path) -> 
 SSH = "{engine: ssh, size: Standard_D16s_v6, nodes: 1}"
 GROUP = "/subscriptions/00000000-0000-0000-0000-000000000000/resourceGroups/rg/providers"
 ACCOUNT = f"storage: {{existing: {GROUP}/Microsoft.Storage/storageAccounts/ours}}\n"
-PROXY = "network: {proxy: {http: 'http://proxy.example.com:3128'}}\n"
 CLOSED = "fetch their system from the internet, which"
 NAME = "cannot be the name of a node pool"
 
@@ -66,7 +65,6 @@ NAME = "cannot be the name of a node pool"
         ({"name": "system"}, NAME),
         ({"name": "systemtmp"}, NAME),
         ({"more": "network: {egress: none}\n"}, CLOSED),
-        ({"more": PROXY}, CLOSED),
         # Manifests need a container of their own.
         ({"more": ACCOUNT}, "Fairway creates none in an existing account"),
         ({"more": "storage: {containers: {cluster-configuration: {}}}\n"}, "a part of an Azure"),

@@ -4,7 +4,7 @@ from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
 
 import pytest
-from environment_files import KEY, fault, load
+from environment_files import KEY, SMALLEST, fault, load
 
 from fairway_core.catalog.tables import table
 from fairway_core.documents import FieldError
@@ -19,12 +19,6 @@ from fairway_core.target import Reach
 GROUP = "/subscriptions/11111111-2222-3333-4444-555555555555/resourceGroups/hub"
 HUB = f"{GROUP}/providers/Microsoft.Network/virtualNetworks/hub"
 ADMIN = "aaaaaaaa-bbbb-cccc-dddd-eeeeeeeeeeee"
-SMALLEST = """\
-name: lab
-location: westeurope
-clusters:
-  box: {engine: ssh, size: Standard_NC40ads_H100_v5, nodes: 1}
-"""
 SERVER = "filesystems: {data: {kind: nfs_server, path: /data}}\n"
 
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from environment_files import KEY, load
+from environment_files import KEY, SMALLEST, load
 
 from fairway_core.documents import FieldError
 from fairway_core.environment import AzurermState, Environment, LocalState
@@ -11,18 +11,11 @@ from fairway_core.environment.services import budget_contacts
 from fairway_core.fields import days_of
 from fairway_core.findings import UserError
 
-SMALLEST = f"""\
-name: lab
-location: westeurope
-access: {{ssh_keys: ["{KEY}"]}}
-clusters:
-  box: {{engine: ssh, size: Standard_NC40ads_H100_v5, nodes: 1}}
-"""
 REMOTE = "state: {backend: azurerm, resource_group: tfstate, storage_account: contosotfstate"
 
 
 def _load(tmp_path: Path, more: str = "") -> Environment:
-    return load(tmp_path, SMALLEST + more + "\n")
+    return load(tmp_path, f'{SMALLEST}access: {{ssh_keys: ["{KEY}"]}}\n{more}\n')
 
 
 def test_services_are_absent_unless_requested(tmp_path: Path) -> None:

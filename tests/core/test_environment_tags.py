@@ -3,12 +3,10 @@
 from pathlib import Path
 
 import pytest
-from environment_files import KEY, fault, load
+from environment_files import KEY, checked, fault, load
 
 from fairway_core.catalog.limits import regions
 from fairway_core.catalog.tables import table
-from fairway_core.checks import check_environment
-from fairway_core.environment import read_environment
 from fairway_core.findings import Finding, Severity
 
 REST = f"""
@@ -44,8 +42,7 @@ def test_tags_that_azure_refuses_are_refused_at_their_line(
     finding = _fault(tmp_path, tags)
     assert message in finding.message
     assert hint in finding.hint
-    assert finding.location is not None
-    assert finding.location.line == 5
+    assert finding.position[0] == 5
 
 
 def test_tags_hint_quotes_a_number_as_written(tmp_path: Path) -> None:
@@ -78,8 +75,7 @@ def test_tags_invalid_for_dns_zones_are_refused_unless_no_zones_are_made(
 ) -> None:
     finding = _fault(tmp_path, {"owner": "me", name: "x"})
     assert finding.path == f"tags.{name}"
-    assert finding.location is not None
-    assert finding.location.line == 5
+    assert finding.position[0] == 5
     text = f'name: lab\nlocation: westeurope\n{NO_ZONES}tags:\n  "{name}": x\n{REST}'
     assert load(tmp_path, text).tags == {name: "x"}
 
@@ -93,15 +89,11 @@ def test_tags_within_azure_limits_are_accepted(tmp_path: Path) -> None:
 
 
 def test_region_that_is_unknown_warns_and_suggests_the_nearest(tmp_path: Path) -> None:
-    file = tmp_path / "lab.yaml"
-    file.write_text(f"name: lab\nlocation: westeurop\n{REST}")
-    loaded = read_environment(file)
-    found = check_environment(loaded.environment, loaded.document)
+    found = checked(tmp_path, f"name: lab\nlocation: westeurop\n{REST}")
     (finding,) = [each for each in found if each.id == "unknown-region"]
     assert finding.severity is Severity.WARNING
     assert "did you mean `westeurope`?" in finding.hint
-    assert finding.location is not None
-    assert finding.location.line == 2
+    assert finding.position[0] == 2
 
 
 def test_region_names_are_lower_case_unique_and_sourced() -> None:

@@ -34,7 +34,6 @@ def test_schedule_counts_running_hours_per_week(
 @pytest.mark.parametrize(
     ("fields", "says"),
     [
-        ({"stop": "8pm"}, "not a time of day"),
         ({"stop": "24:00"}, "not a time of day"),
         ({"stop": "20:00", "start": "20:00"}, "nodes cannot stop and start at the same time"),
         ({"stop": "20:00", "days": ["Monday", "Monday"]}, "named twice"),

@@ -16,7 +16,7 @@ def refused(text: str) -> tuple[str, int, int]:
     [finding] = caught.value.findings
     assert finding.location is not None
     assert finding.location.file == "f"
-    return finding.id, finding.location.line, finding.location.column
+    return finding.id, *finding.position
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from fairway_cli.main import Commands, app
 from fairway_core.catalog import vm_sizes
 from fairway_core.catalog.limits import regions
 from fairway_core.checks import check_environment
-from fairway_core.documents import load
+from fairway_core.documents import read
 from fairway_core.environment import load_environment, read_environment
 from fairway_core.findings import UserError
 from fairway_core.project import Project
@@ -63,7 +63,7 @@ def test_init_project_is_complete_and_its_readme_names_existing_commands(home: P
         assert not any(f"@{name}@" in text for name in ("NAME", "LOCATION", "VERSION", "KEYS"))
     assert json.loads(Path("lab/cdktf.json").read_text())["app"] == "fairway synth"
     assert load_environment(Path("lab/environments/lab.yaml")).name == "lab"
-    (local,) = load(Path("lab/fairway.yaml"), Project).targets
+    (local,) = read("lab/fairway.yaml").validate(Project).targets
     assert local.mounts == {"data": "data"}
     assert _init("--name", "lab").exit_code == 0
     lines = Path("README.md").read_text().splitlines()

@@ -27,10 +27,8 @@ _SAMPLE = 30  # seconds between two samples
 
 @dataclass(frozen=True, kw_only=True)
 class PoolShape:
-    """Facts about a pool for its formula: node counts, price class, and whether jobs are MPI.
-
-    With `mpi` a job takes several nodes, which communicate. A node runs up to `task_slots` tasks.
-    """
+    """Facts about a pool for its formula. With `mpi` a job takes several nodes, which communicate;
+    a node runs up to `task_slots` tasks."""
 
     minimum: int
     maximum: int
@@ -157,10 +155,8 @@ def _within_limits(autoscale: Autoscale) -> list[str]:
 
 
 def _rebalanced(autoscale: Autoscale) -> list[str]:
-    """Returns statements that replace nodes evicted for the entire look-back by dedicated ones.
-
-    The share is a percentage of the Spot nodes, which include the evicted ones.
-    """
+    """Returns statements that replace nodes evicted for the entire look-back by dedicated ones; the
+    share is a percentage of the Spot nodes, which include the evicted ones."""
     rebalance = autoscale.rebalance
     assert rebalance is not None
     evicted = "$PreemptedNodeCount"
@@ -198,11 +194,9 @@ _SHORTER = "shorten it, or name a `scenario:` in its place"
 
 
 def check_formula(formula: str, *, spot: bool, mpi: bool) -> None:
-    """Raises FieldError if Batch would refuse the formula, or if it would do harm.
-
-    It must be within Batch's size limits, set the target of the pool's kind of nodes, leave the
-    other kind at 0 if the nodes communicate, and check that samples are available.
-    """
+    """Raises FieldError if the formula exceeds Batch's limits, does not set the target of the
+    pool's kind of nodes, sets the other kind although the nodes communicate, or reads samples that
+    may be missing."""
     _check_size(formula)
     text = _COMMENT.sub(" ", formula)
     targets: dict[str, list[str]] = {}
@@ -212,12 +206,13 @@ def check_formula(formula: str, *, spot: bool, mpi: bool) -> None:
     if own not in targets:
         name = "$TargetLowPriorityNodes" if spot else "$TargetDedicatedNodes"
         raise FieldError(f"the formula does not set the number of {own} nodes", f"set `{name}`")
-    if mpi and any(value != "0" for value in targets.get(other, [])):
+    sets_other = any(value != "0" for value in targets.get(other, ()))
+    if mpi and sets_other:
         raise FieldError(
             f"the formula also sets {other} nodes, and a pool for MPI holds only one kind",
             "set the other target to 0, or set `mpi: false` where each job takes one node",
         )
-    if not spot and any(value != "0" for value in targets.get(other, [])):
+    if not spot and sets_other:
         raise FieldError("the formula sets Spot nodes", "set `spot: true`")
     alone = [match for match in _SAMPLES.finditer(text) if not _has_second(text[match.end() :])]
     if alone and not _GUARD.search(text):

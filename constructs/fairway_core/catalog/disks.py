@@ -65,11 +65,7 @@ class DiskKind:
 
 
 def disk_kind(name: str) -> DiskKind:
-    """Returns the kind of that name. Raises UserError with the nearest name if it is unknown.
-
-    >>> disk_kind("premium").tier(1000).mbps
-    200
-    """
+    """Returns the kind of that name. Raises UserError with the nearest name if it is unknown."""
     return look_up(name, disk_kinds(), "disk-kind")
 
 
@@ -93,10 +89,6 @@ def disk_skus() -> dict[str, str]:
 
 
 def is_inconvertible(sku: str) -> bool:
-    """Returns True for a kind of disk that cannot be converted into another.
-
-    >>> is_inconvertible("PremiumV2_LRS"), is_inconvertible("Premium_LRS")
-    (True, False)
-    """
+    """Returns True for a kind of disk that cannot be converted into another."""
     name = disk_skus().get(sku)
     return name is not None and disk_kinds()[name].fixed

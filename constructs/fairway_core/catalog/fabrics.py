@@ -74,10 +74,8 @@ class Topology:
 
     def xml(self) -> str:
         """Returns the content of the file for NCCL_TOPO_FILE, with the attributes that NCCL needs.
-
         Its parser accepts neither a declaration nor a space before the end of an element. Source:
-        NVIDIA/nccl 5067397, src/graph/xml.cc and topo.cc.
-        """
+        NVIDIA/nccl 5067397, src/graph/xml.cc and topo.cc."""
         return "\n".join(['<system version="1">', *self._nodes(), "</system>", ""])
 
     def _nodes(self) -> Iterator[str]:
@@ -126,11 +124,7 @@ def fabric_for(size: VmSize) -> Fabric:
 
 @cache
 def socket_interfaces() -> Mapping[str, str]:
-    """Returns the environment variables that set libraries' network interface, with its name.
-
-    >>> socket_interfaces()["GLOO_SOCKET_IFNAME"]
-    'eth0'
-    """
+    """Returns the environment variables that set libraries' network interface, with its name."""
     row = table("fabrics")["interfaces"]
     return MappingProxyType(dict.fromkeys(row["variables"], row["name"]))
 

@@ -28,11 +28,7 @@ class Limit:
 
 
 def limit(name: str) -> int:
-    """Returns the value of the limit of that name.
-
-    >>> limit("subnet_reserved_addresses")
-    5
-    """
+    """Returns the value of the limit of that name."""
     return look_up(name, limits(), "limit").value
 
 
@@ -60,42 +56,26 @@ def reserved_ranges(purpose: str) -> tuple[IPv4Network, ...]:
 
 def lustre_sizes(mbps_per_tib: int) -> tuple[int, int]:
     """Returns the smallest size in TiB, of which all are multiples, and the largest, with that many
-    MB/s per TiB, which Azure must offer.
-
-    >>> lustre_sizes(250)
-    (8, 128)
-    """
+    MB/s per TiB, which Azure must offer."""
     level = table("lustre")["lustre"]["levels"][str(mbps_per_tib)]
     return level["least_tib"], level["most_tib"]
 
 
 def lustre_addresses(tib: int) -> int:
-    """Returns the number of addresses, including Azure's, for a file system of that size.
-
-    >>> lustre_addresses(48)
-    128
-    """
+    """Returns the number of addresses, including Azure's, for a file system of that size."""
     rows = table("lustre")["lustre"]["addresses"]
     return int(next(count for most, count in rows.items() if tib <= int(most)))
 
 
 @cache
 def regions() -> frozenset[str]:
-    """Returns the names of regions, as in a resource's location.
-
-    >>> "southcentralus" in regions(), "southcentral" in regions()
-    (True, False)
-    """
+    """Returns the names of regions, as in a resource's location."""
     return frozenset(table("regions")["names"])
 
 
 @cache
 def regions_without_zones() -> frozenset[str]:
-    """Returns the regions known to have no availability zones; others may have some.
-
-    >>> "northcentralus" in regions_without_zones(), "southcentralus" in regions_without_zones()
-    (True, False)
-    """
+    """Returns the regions known to have no availability zones; others may have some."""
     return frozenset(table("regions")["without_zones"])
 
 

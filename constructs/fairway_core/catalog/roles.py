@@ -15,10 +15,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Permission:
-    """Allowed actions, except those in `not_actions`; `*` stands for any text.
-
-    `data_actions` apply to the content of a resource, such as the secrets of a vault.
-    """
+    """Allowed actions, except those in `not_actions`; `*` stands for any text. `data_actions` apply
+    to the content of a resource, such as the secrets of a vault."""
 
     actions: tuple[str, ...]
     not_actions: tuple[str, ...] = ()

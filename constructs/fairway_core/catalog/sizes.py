@@ -46,11 +46,9 @@ class InfiniBand:
 
 @quick.dataclass(frozen=True)
 class Health:
-    """Rates that a healthy node reaches: all-reduce and copies in GB/s, InfiniBand in Gb/s.
-
-    Over several nodes `multi_node_all_reduce` is the minimum without in-network reduction, and
-    `sharp_all_reduce` has the expected rate with it, and those below which to warn and to fail.
-    """
+    """Rates that a healthy node reaches: all-reduce and copies in GB/s, InfiniBand in Gb/s. Over
+    several nodes `multi_node_all_reduce` is the minimum without in-network reduction, and
+    `sharp_all_reduce` has the expected rate with it, and those below which to warn and to fail."""
 
     all_reduce: int | None = None
     multi_node_all_reduce: int | None = None
@@ -62,12 +60,9 @@ class Health:
 
 @dataclass(frozen=True, kw_only=True)
 class VmSize:
-    """A row of vm_sizes.toml; an empty string or None is an unknown value.
-
-    A size with fewer vCPUs than its machine is `constrained_from` the full size, and counts as much
-    against the quota: `quota_vcpus`. `unsupported` is the reason why Fairway does not use a size
-    that Azure offers.
-    """
+    """A row of vm_sizes.toml; an empty string or None is an unknown value. A size with fewer vCPUs
+    than its machine is `constrained_from` the full size, and counts as much against the quota:
+    `quota_vcpus`. `unsupported` is the reason why Fairway does not use a size that Azure offers."""
 
     name: str
     series: str
@@ -136,13 +131,8 @@ class VmSize:
 
 @cache
 def vm_size(name: str) -> VmSize:
-    """Returns the size of that name. Raises UserError with the nearest name if it is unknown.
-
-    A size that is not in the table may be described by one that is, see `described_size`.
-
-    >>> vm_size("Standard_HB176rs_v4").infiniband
-    InfiniBand(adapters=1, gbps=400, sr_iov=True)
-    """
+    """Returns the size of that name, or one described as by `described_size`. Raises UserError with
+    the nearest name if it is unknown."""
     described = _DESCRIBED.fullmatch(name)
     if described is None:
         rows = _rows_beside(name) or _rows()
@@ -223,11 +213,8 @@ def _rows() -> Mapping[str, dict[str, Any]]:
 
 
 def _rows_beside(name: str) -> Mapping[str, dict[str, Any]]:
-    """Returns the rows of the series of a size with a row of its own, or none for any other size.
-
-    Parsing the entire table takes as long as everything else that a command does with a size, and
-    one series is enough.
-    """
+    """Returns the rows of the series of a size with a row of its own, or none for any other size:
+    parsing the entire table takes as long as all else that a command does with a size."""
     text = text_of("vm_sizes")
     heading = re.search(rf"^\[series\.([\w-]+)\.sizes\.{re.escape(name)}\]", text, re.MULTILINE)
     if heading is None:
@@ -247,17 +234,10 @@ def _rows_of(tables: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
             rows[name] = {**row, "quota_vcpus": row["vcpus"]}
             for vcpus in fewer:
                 constrained = {**rows[name], "vcpus": vcpus, "cores": vcpus}
-                rows[_constrained_name(name, vcpus)] = {**constrained, "constrained_from": name}
+                # The visible vCPUs follow those of the machine: Standard_HB176-96rs_v4.
+                visible = re.sub(r"(?<=[A-Z])([0-9]+)", rf"\1-{vcpus}", name, count=1)
+                rows[visible] = {**constrained, "constrained_from": name}
     return rows
-
-
-def _constrained_name(name: str, vcpus: int) -> str:
-    """Returns Azure's name: the visible vCPUs follow those of the machine.
-
-    >>> _constrained_name("Standard_HB176rs_v4", 96)
-    'Standard_HB176-96rs_v4'
-    """
-    return re.sub(r"(?<=[A-Z])([0-9]+)", rf"\1-{vcpus}", name, count=1)
 
 
 def _size(name: str, row: Mapping[str, Any]) -> VmSize:

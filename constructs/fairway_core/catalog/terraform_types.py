@@ -11,33 +11,21 @@ from fairway_core.catalog.tables import look_up, table
 from fairway_core.naming import NAME_TAG, ROLE_TAG
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 
 def holds_data(type: str) -> bool:  # noqa: A002
-    """Returns True if deleting a resource of that type deletes data.
-
-    >>> holds_data("azurerm_managed_disk"), holds_data("azurerm_subnet")
-    (True, False)
-    """
+    """Returns True if deleting a resource of that type deletes data."""
     return type in _types("holds_data")
 
 
 def is_lost_with(type: str) -> bool:  # noqa: A002
-    """Returns True if deleting a resource of that type loses its own data or that of others.
-
-    >>> is_lost_with("azurerm_managed_disk"), is_lost_with("azurerm_resource_group")
-    (True, True)
-    """
+    """Returns True if deleting a resource of that type loses its own data or that of others."""
     return holds_data(type) or type in _types("lost_with")
 
 
 def loss_of_deletion(type: str) -> str:  # noqa: A002
-    """Returns the loss from deleting a resource of that type, as the end of a sentence.
-
-    >>> loss_of_deletion("azurerm_managed_disk")
-    'what it holds'
-    """
+    """Returns the loss from deleting a resource of that type, as the end of a sentence."""
     words: dict[str, str] = table("terraform_types")["with_it"]
     return words.get(type, "what it holds")
 
@@ -66,11 +54,7 @@ class PrivateLink:
 
 
 def private_link(service: str) -> PrivateLink:
-    """Returns the facts that a private endpoint for that service needs.
-
-    >>> private_link("blob").zone
-    'privatelink.blob.core.windows.net'
-    """
+    """Returns the facts that a private endpoint for that service needs."""
     return look_up(service, private_links(), "private-link-service")
 
 
@@ -92,11 +76,7 @@ def blob_host(account: str) -> str:
 
 @cache
 def reimage_attributes(type: str) -> tuple[str, ...]:  # noqa: A002
-    """Returns a scale set's or pool's attributes that nodes keep until they are reimaged.
-
-    >>> "start_task" in reimage_attributes("azurerm_batch_pool")
-    True
-    """
+    """Returns a scale set's or pool's attributes that nodes keep until they are reimaged."""
     return tuple(
         table("dangers")["pool_made_with" if type == "azurerm_batch_pool" else "made_with"]
     )
@@ -109,11 +89,9 @@ def restarts() -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Server:
-    """A machine that others use, and the effects of recreating it, as phrases for messages.
-
-    `stays` applies if its address and disks stay; otherwise `emptied`, `moved`, or both. `gone` is
-    the effect of deleting it.
-    """
+    """A machine that others use, and the effects of recreating it, as phrases for messages. `stays`
+    applies if its address and disks stay; otherwise `emptied`, `moved`, or both. `gone` is the
+    effect of deleting it."""
 
     what: str
     meanwhile: str
@@ -138,55 +116,16 @@ def server_of(machine: Mapping[str, Any]) -> Server | None:
     return None
 
 
-@dataclass(frozen=True)
-class Keeping:
-    """Attributes of a resource type that keep data, or limit its size, by dotted path.
-
-    `keeps` are numbers and booleans whose decrease keeps less data. `expires`, with the data that
-    is deleted: null and 0 mean never. `room` has its unit, and `strength` the values that lock,
-    ranked by strength; `guards` names the attribute with the guarded resource, and the effect of
-    losing the guard; `blocks` have the effect of removing them. `replication` lists the failures
-    that each of its values survives.
-    """
-
-    keeps: tuple[str, ...]
-    expires: tuple[tuple[str, str], ...]
-    room: tuple[tuple[str, str], ...]
-    strength: tuple[tuple[str, Mapping[str, int]], ...]
-    guards: tuple[tuple[str, str], ...]
-    blocks: tuple[tuple[str, str], ...]
-    replication: tuple[tuple[str, Mapping[str, list[str]]], ...]
-
-
 @cache
-def data_attributes(type: str) -> Keeping:  # noqa: A002
-    """Returns the attributes of that type that keep data.
-
-    >>> data_attributes("azurerm_storage_share").room
-    (('quota', 'GiB'),)
-    """
-
-    def rows(name: str, *keys: str) -> tuple[Any, ...]:
-        found = [row for row in table("dangers")[name] if row["type"] == type]
-        return tuple(tuple(row[key] for key in keys) for row in found)
-
-    return Keeping(
-        keeps=tuple(path for (paths,) in rows("keeps", "paths") for path in paths),
-        expires=rows("expires", "path", "what"),
-        room=rows("room", "path", "unit"),
-        strength=rows("strength", "path", "levels"),
-        guards=rows("guards", "of", "then"),
-        blocks=rows("guarding_blocks", "path", "without"),
-        replication=rows("replication", "path", "survives"),
-    )
+def data_attributes(type: str, kind: str, *columns: str) -> Sequence[tuple[Any, ...]]:  # noqa: A002
+    """Returns columns of the rows of that type in a section of dangers.toml, which explains them:
+    attributes that keep data, or limit its size, by dotted path."""
+    rows = (row for row in table("dangers")[kind] if row["type"] == type)
+    return tuple(tuple(row[column] for column in columns) for row in rows)
 
 
 def is_broad_role(name: str) -> bool:
-    """Returns True if a role has broad permissions.
-
-    >>> is_broad_role("Owner"), is_broad_role("Storage Blob Data Reader")
-    (True, False)
-    """
+    """Returns True if a role has broad permissions."""
     return name in table("dangers")["broad_roles"]
 
 

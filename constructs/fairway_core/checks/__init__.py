@@ -4,9 +4,6 @@
 `check_plan` what Terraform would do, and `check_job` a job on its target. Each returns findings;
 none of them needs a network or credentials. A check on an environment or its Terraform can be
 ignored by its id, on the command line or under `checks:` in the environment file.
-
->>> [finding.id for finding in check_environment(environment)]  # doctest: +SKIP
-['no-budget']
 """
 
 from fairway_core.checks.check import Asked as Asked

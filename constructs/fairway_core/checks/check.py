@@ -127,11 +127,7 @@ def check(
     subject: Subject,
     at: Callable[..., Iterator[Occurrence]] | None = None,
 ) -> Callable[[Rule], Rule]:
-    """Registers a rule as a check. Raises ValueError if the id is taken.
-
-    >>> @check("no-owner", Severity.WARNING, Subject.ENVIRONMENT)  # doctest: +SKIP
-    ... def no_owner(environment: Environment) -> Iterator[Fault]: ...
-    """
+    """Registers a rule as a check. Raises ValueError if the id is taken."""
 
     def register(rule: Rule) -> Rule:
         if id in REGISTERED:
@@ -145,10 +141,8 @@ def check(
 @dataclass(frozen=True, kw_only=True)
 class Asked:
     """Settings of the environment file that decide what its Terraform may contain.
-
     `public_accounts` are the names of storage accounts that may be open to every network. With
-    `zoneless` the file says explicitly that nothing is in a zone.
-    """
+    `zoneless` the file says explicitly that nothing is in a zone."""
 
     protect: bool = True
     allowed: tuple[IPv4Network, ...] = ()

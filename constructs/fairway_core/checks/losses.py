@@ -48,10 +48,7 @@ def _expires_sooner(
     unknown: Mapping[str, Any],
     created: Collection[tuple[str, str]],
 ) -> Iterator[str]:
-    """Yields the blobs that would be deleted sooner than before, each as the end of a sentence.
-
-    `created` has account and name of the containers that the plan creates: they are empty.
-    """
+    """Yields the blobs that would be deleted sooner than before, see `change_losses`."""
     account = after.get("storage_account_id")
     if not before and (not isinstance(account, str) or unknown.get("storage_account_id")):
         return  # a new account holds nothing yet
@@ -137,26 +134,24 @@ def deletion_losses(
         yield f"and with it {loss_of_deletion(sides.type)}"
     elif sides.type in _MACHINES and server_of(before) is None and not on_host:
         yield "and with it its own disk"
-    for of, then in data_attributes(sides.type).guards:
+    for of, then in data_attributes(sides.type, "guards", "of", "then"):
         guarded = str(before.get(of) or "")
         if guarded not in gone and not (replaced and sides.after.get(of) == guarded):
             yield f"and then {then.format(name=guarded.rpartition('/')[2] or 'what it guards')}"
 
 
 def change_losses(sides: ResourceChange, created: Collection[tuple[str, str]]) -> Iterator[str]:
-    """Yields the losses, now or later, from changing a resource that stays.
-
-    `created` has account and name of the containers that the plan creates: they are empty.
-    """
+    """Yields the losses, now or later, from changing a resource that stays. `created` has account
+    and name of the containers that the plan creates: they are empty."""
     yield from _kept_less(sides)
-    for path, unit in data_attributes(sides.type).room:
+    for path, unit in data_attributes(sides.type, "room", "path", "unit"):
         old, new = map(number, sides.values(path) or (0, 0))
         if 0 < new < old:
             yield (
                 f"would shrink: {path} {old:g} → {new:g} {unit}; nothing could be written "
                 "if it already holds more"
             )
-    for path, survives in data_attributes(sides.type).replication:
+    for path, survives in data_attributes(sides.type, "replication", "path", "survives"):
         was, then = (str(value or "") for value in sides.values(path) or (None, None))
         lost = [what for what in survives.get(was, ()) if what not in survives.get(then, ())]
         if lost and then in survives:
@@ -169,7 +164,8 @@ def change_losses(sides: ResourceChange, created: Collection[tuple[str, str]]) -
 
 
 def _kept_less(sides: ResourceChange) -> Iterator[str]:
-    for path in data_attributes(sides.type).keeps:
+    keeps = data_attributes(sides.type, "keeps", "paths")
+    for path in (path for (paths,) in keeps for path in paths):
         values = sides.values(path)
         old, new = map(number, values or (0, 0))
         if new < old and values is not None:
@@ -177,7 +173,7 @@ def _kept_less(sides: ResourceChange) -> Iterator[str]:
                 yield f"would turn off {path}"
             else:
                 yield f"would keep less: {path} {old:g} → {new:g}"
-    for path, what in data_attributes(sides.type).expires:
+    for path, what in data_attributes(sides.type, "expires", "path", "what"):
         values = sides.values(path)
         old, new = map(number, values or (0, 0))
         if new > 0 and not 0 < old <= new:
@@ -186,11 +182,11 @@ def _kept_less(sides: ResourceChange) -> Iterator[str]:
 
 
 def _guarded_less(sides: ResourceChange) -> Iterator[str]:
-    for path, levels in data_attributes(sides.type).strength:
+    for path, levels in data_attributes(sides.type, "strength", "path", "levels"):
         old, new = (str(value or "") for value in sides.values(path) or (None, None))
         if levels.get(new, 0) < levels.get(old, 0):
             yield f"would weaken the lock: {path} {old} → {new if new in levels else 'none'}"
-    for path, without in data_attributes(sides.type).blocks:
+    for path, without in data_attributes(sides.type, "guarding_blocks", "path", "without"):
         old_blocks, new_blocks = map(blocks, sides.values(path) or (None, None))
         if len(new_blocks) < len(old_blocks):
             yield without

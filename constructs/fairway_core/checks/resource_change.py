@@ -37,10 +37,7 @@ def allow_address(address: str, deposed: str) -> str:
 @dataclass(frozen=True)
 class ResourceChange:
     """One resource in a plan: the actions on it, and its attributes before and after, empty if it
-    does not exist then.
-
-    `unknown` marks the attributes that are wholly or partly known only after apply.
-    """
+    does not exist then; `unknown` marks those wholly or partly known only after apply."""
 
     address: str
     type: str
@@ -166,11 +163,9 @@ def stopped_for(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str
 def deletions_below_locks(
     changes: Collection[ResourceChange],
 ) -> Iterator[tuple[ResourceChange, ResourceChange]]:
-    """Yields each deletion below a lock that the plan keeps or creates, with that lock.
-
-    A resource with its own lock is deleted together with it, and does not count. Source: Azure
-    documentation, "Lock your Azure resources to protect your infrastructure".
-    """
+    """Yields each deletion below a lock that the plan keeps or creates, with that lock. A resource
+    with its own lock is deleted together with it, and does not count. Source: Azure documentation,
+    "Lock your Azure resources to protect your infrastructure"."""
     locks = [
         (f"{scope}/", f"{scope}|", each)  # the provider's ids of diagnostic settings contain a bar
         for each in changes

@@ -82,19 +82,14 @@ def check_environment(
     ignore: Collection[str] = (),
     today: datetime.date | None = None,
 ) -> list[Finding]:
-    """Runs the environment checks and returns their findings, in the order of `document`.
-
-    `today` is the date that retirements are compared with, by default the current one.
-    """
+    """Runs the environment checks and returns their findings, in the order of `document`;
+    retirements are compared with `today`, by default the current date."""
     if today is None:
         import datetime
 
         today = datetime.datetime.now(datetime.UTC).date()
-    found = []
     parts = {"environment": environment, "today": today}
-    for path, _, finding in _run(Subject.ENVIRONMENT, parts, ignore):
-        location = _line_of(path, document) if document else None
-        found.append(replace(finding, location=location))
+    found = _run(Subject.ENVIRONMENT, parts, ignore, document)
     return sorted(found, key=lambda finding: finding.position)
 
 
@@ -106,11 +101,9 @@ def check_stack(
     name: str = "",
     taken: dict[Hashable, str] | None = None,
 ) -> list[Finding]:
-    """Runs the Terraform checks on a stack's `cdk.tf.json` and returns their findings.
-
-    A finding's path begins with the resource's address: "azurerm_subnet.compute.name". Stacks that
-    are compared with each other have a `name`, and one dict `taken`.
-    """
+    """Runs the Terraform checks on a stack's `cdk.tf.json` and returns their findings, whose paths
+    begin with the resource's address. Stacks that are compared with each other have a `name`, and
+    one dict `taken`."""
     from fairway_core.checks.terraform.stack import without_nulls
 
     plain = without_nulls(stack)
@@ -124,8 +117,7 @@ def check_stack(
         "subscription": own.get("subscription_id", ""),
         "taken": {} if taken is None else taken,
     }
-    run = _run(Subject.TERRAFORM, parts, ignore)
-    return [finding for _, _, finding in run]
+    return list(_run(Subject.TERRAFORM, parts, ignore))
 
 
 def check_plan(
@@ -134,11 +126,8 @@ def check_plan(
     others: Collection[Mapping[str, Any]] = (),
     own: Collection[str] = (),
 ) -> list[Finding]:
-    """Runs the plan checks on a plan from `terraform show -json` and returns their findings.
-
-    `others` are the changes in other stacks' plans, and `own` the ids of the environment's own
-    identities.
-    """
+    """Runs the plan checks on a plan from `terraform show -json`, with the changes in `others`,
+    other stacks' plans, and the ids of the environment's `own` identities."""
     from fairway_core.checks.resource_change import ResourceChange
 
     parts = {
@@ -147,28 +136,31 @@ def check_plan(
         "others": tuple(map(ResourceChange.of, others)),
         "own": frozenset(own),
     }
-    return [finding for _, _, finding in _run(Subject.PLAN, parts)]
+    return list(_run(Subject.PLAN, parts))
 
 
 def check_job(
     job: Mapping[str, Any], target: Target, document: Document | None = None
 ) -> list[Finding]:
     """Runs the job checks on a job without defaults and its target; returns the findings."""
-    found = []
-    for path, within, finding in _run(Subject.JOB, {"job": job, "target": target}):
-        location = _line_of(path, document) if document else None
-        if location and document and within:
-            location = document.part(location, within)
-        found.append(replace(finding, location=location))
-    return found
+    return list(_run(Subject.JOB, {"job": job, "target": target}, document=document))
 
 
 def _run(
-    subject: Subject, parts: Mapping[str, Any], ignore: Collection[str] = ()
-) -> Iterator[tuple[DataPath, str, Finding]]:
+    subject: Subject,
+    parts: Mapping[str, Any],
+    ignore: Collection[str] = (),
+    document: Document | None = None,
+) -> Iterator[Finding]:
+    """Yields the findings of all checks of the subject, with their lines in the document."""
     for check in all_checks(subject):
-        if check.id not in ignore:
-            yield from check.findings(parts)
+        for path, within, finding in () if check.id in ignore else check.findings(parts):
+            if document is None:
+                yield finding
+                continue
+            location = _line_of(path, document)
+            location = document.part(location, within) if within else location
+            yield replace(finding, location=location)
 
 
 def _line_of(path: DataPath, document: Document) -> Location:

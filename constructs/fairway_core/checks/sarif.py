@@ -1,7 +1,4 @@
-"""Findings in SARIF 2.1.0, which GitHub's code scanning and editors read.
-
-Source: OASIS, Static Analysis Results Interchange Format (SARIF) Version 2.1.0.
-"""
+"""Findings in SARIF 2.1.0 (OASIS), which GitHub's code scanning and editors read."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairway_core.cost.meters import meter, service_url
-from fairway_core.cost.prices import FirstOf, Price, read_prices, snapshot
+from fairway_core.cost.prices import Price, read_prices, snapshot
 from fairway_core.findings import UserError
 
 if TYPE_CHECKING:
@@ -41,21 +41,20 @@ def cache_folder() -> Path:
 
 @dataclass
 class CachedPrices:
-    """Prices of the service, cached for seven days; without a `service` only cached ones.
+    """Prices of the service, cached for seven days; without a `service` cached ones of any age, and
+    those of the snapshot.
 
     A price that the service does not know is cached as unknown. Prices from another service address
-    are ignored. Failing to write a file is no error.
+    are ignored. Failing to write a file is no error. With `warn` neither is a failure of the
+    service: it is called with the error, and the service not again.
     """
 
     service: PriceService | None = None
     folder: Path = field(default_factory=cache_folder)
     today: Callable[[], datetime.date] = lambda: datetime.datetime.now(datetime.UTC).date()
+    warn: Callable[[UserError], None] | None = None
+    currency: str = "USD"  # only prices in that currency are what Azure bills by
     _regions: dict[str, dict[str, Any]] = field(default_factory=dict)
-
-    @property
-    def currency(self) -> str:
-        """US dollars: only prices in that currency are what Azure bills by."""
-        return "USD"
 
     def price(self, meter_name: str, region: str) -> Price | None:
         """Returns the cached price or, if it is too old, the service's."""
@@ -64,12 +63,18 @@ class CachedPrices:
         kept = self._regions[region]
         entry = kept.get(meter_name)
         if self.service is not None and (entry is None or self._is_old(entry)):
-            amount = self.service.hourly(meter(meter_name), region)
-            entry = {"hourly": amount, "date": self.today().isoformat()}
-            kept[meter_name] = entry
-            self._write(region)
+            try:
+                amount = self.service.hourly(meter(meter_name), region)
+            except UserError as error:
+                if self.warn is None:
+                    raise
+                self.service = None
+                self.warn(error)
+            else:
+                entry = kept[meter_name] = {"hourly": amount, "date": self.today().isoformat()}
+                self._write(region)
         if entry is None or entry["hourly"] is None:
-            return None
+            return snapshot().price(meter_name, region) if self.service is None else None
         return Price(entry["hourly"], _SOURCE, datetime.date.fromisoformat(entry["date"]))
 
     def _is_old(self, entry: dict[str, Any]) -> bool:
@@ -97,39 +102,11 @@ class CachedPrices:
                 raise
 
 
-@dataclass
-class AskedOrAtHand:
-    """Prices of the service and, after its first failure, those known without it.
-
-    `warn` is called once with the error.
-    """
-
-    asked: CachedPrices
-    warn: Callable[[UserError], None]
-    is_away: bool = False
-    _at_hand: Prices = field(default_factory=lambda: prices_at_hand())
-
-    @property
-    def currency(self) -> str:
-        """The currency of the price service, by ISO code."""
-        return self.asked.currency
-
-    def price(self, meter_name: str, region: str) -> Price | None:
-        """Returns the service's price, or the one known without it."""
-        if not self.is_away:
-            try:
-                return self.asked.price(meter_name, region)
-            except UserError as error:
-                self.is_away = True
-                self.warn(error)
-        return self._at_hand.price(meter_name, region)
-
-
 def prices_at_hand(file: Path | None = None) -> Prices:
     """Returns prices without network access: of `file`, or the cached ones and the snapshot."""
     if file is not None:
         return read_prices(file)
-    return FirstOf((CachedPrices(), snapshot()))
+    return CachedPrices()
 
 
 def _read(file: Path) -> dict[str, Any]:

@@ -53,10 +53,8 @@ class Estimate:
 
     @property
     def hourly(self) -> Amounts:
-        """The sums of the known costs, which are lower bounds if a part has no known price.
-
-        None if that part is the nodes of a cluster: they are most of the cost.
-        """
+        """The sums of the known costs: lower bounds if a part has no known price, and None if that
+        part is the nodes of a cluster, which are most of the cost."""
         sums = []
         for state in ("minimum", "maximum", "rest"):
             amounts = [(line.part, getattr(line.hourly, state)) for line in self._priced]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from fairway_agent.quick import dataclass
@@ -53,7 +53,7 @@ def meter(name: str) -> Meter:
     >>> meter("premium/P10").fields
     (('productName', 'Premium SSD Managed Disks'), ('meterName', 'P10 LRS Disk'))
     """
-    rows = _table()["meter"]
+    rows = table("meters")["meter"]
     family, _, rest = name.partition("/")
     row = rows.get(name) or (rows.get(f"{family}/*") if rest else None)
     if row is None:
@@ -77,8 +77,8 @@ def service_url() -> str:
 
 def all_meters(sizes: Iterable[str]) -> list[Meter]:
     """Returns all meters: for VMs of these sizes, and for everything else."""
-    tiers, found = _table()["disk_tiers"]["number"], []
-    for name, row in _table()["meter"].items():
+    tiers, found = table("meters")["disk_tiers"]["number"], []
+    for name, row in table("meters")["meter"].items():
         family, _, rest = name.partition("/")
         if rest != "*":
             found.append(meter(name))
@@ -90,34 +90,25 @@ def all_meters(sizes: Iterable[str]) -> list[Meter]:
 
 
 def disk_tier(gib: int) -> int | None:
-    """Returns the number in the tier's name for a disk of `gib` GiB, or None if it is too large.
-
-    >>> disk_tier(100)
-    10
-    """
-    tiers = _table()["disk_tiers"]
+    """Returns the number in the tier's name for a disk of `gib` GiB, or None if it is too large."""
+    tiers = table("meters")["disk_tiers"]
     pairs = zip(tiers["gib"], tiers["number"], strict=True)
     return next((number for most, number in pairs if gib <= most), None)
 
 
 def free_performance(kind: str) -> tuple[int, int]:
     """Returns the free IOPS and MB/s of disks of that kind."""
-    row = _table()["included"].get(kind, {"iops": 0, "mbps": 0})
+    row = table("meters")["included"].get(kind, {"iops": 0, "mbps": 0})
     return row["iops"], row["mbps"]
 
 
 def paid_by_use(type: str) -> str | None:  # noqa: A002
     """Returns how a resource of that Terraform type is billed by use, or None for others."""
-    found: str | None = _table()["by_use"].get(type)
+    found: str | None = table("meters")["by_use"].get(type)
     return found
 
 
 def never_priced(type: str) -> str | None:  # noqa: A002
     """Returns why a resource of that Terraform type has no known price, or None for others."""
-    found: str | None = _table()["unknown"].get(type)
+    found: str | None = table("meters")["unknown"].get(type)
     return found
-
-
-@cache
-def _table() -> dict[str, Any]:
-    return table("meters")

@@ -1,8 +1,5 @@
-"""Parts: units of one meter that are billed by the hour, such as VMs, disks and addresses.
-
-They are made from facts alone, such as the kind, size and count of disks, which environments and
-Terraform plans provide.
-"""
+"""Parts: units of one meter that are billed by the hour, such as VMs, disks and addresses, from
+facts that environments and Terraform plans both have."""
 
 from __future__ import annotations
 

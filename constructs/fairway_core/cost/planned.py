@@ -41,11 +41,9 @@ _UNKNOWN_NUMBER = "its number is known after apply"
 
 
 def parts_of_resource(type: str, attributes: _Attributes, region: str) -> list[Part]:  # noqa: A002
-    """Returns the priced parts of a resource with these attributes; none if it is free.
-
-    `attributes` are those before or after the change, from `terraform show -json`: values that are
-    known only after apply are missing. `region` is the resource's.
-    """
+    """Returns the priced parts of a resource in `region`, none if it is free; `attributes` are
+    those before or after the change, from `terraform show -json`, without those known only after
+    apply."""
     maker = _MAKERS.get(type)
     found = without_meter(type, type) if maker is None else maker(attributes)
     return [replace(part, region=region) for part in found]

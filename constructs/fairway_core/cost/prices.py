@@ -73,23 +73,6 @@ class PriceTable:
 
 
 @dataclass(frozen=True)
-class FirstOf:
-    """Prices from the first source that has them; all sources have the same currency."""
-
-    sources: tuple[Prices, ...]
-
-    @property
-    def currency(self) -> str:
-        """The currency of all sources, by ISO code."""
-        return self.sources[0].currency
-
-    def price(self, meter: str, region: str) -> Price | None:
-        """Returns the price from the first source that has one, or None if none does."""
-        found = (source.price(meter, region) for source in self.sources)
-        return next((price for price in found if price is not None), None)
-
-
-@dataclass(frozen=True)
 class Snapshot:
     """Prices in a folder, which reads only the files of requested regions."""
 
@@ -114,11 +97,7 @@ class Snapshot:
 
 
 def snapshot() -> Snapshot:
-    """Returns the prices that come with Fairway, in US dollars.
-
-    >>> snapshot().price("nat_gateway", "westeurope").hourly
-    0.045
-    """
+    """Returns the prices that come with Fairway, in US dollars."""
     return Snapshot(FOLDER)
 
 
@@ -200,17 +179,8 @@ def _wrong(file: str, message: str, hint: str = "docs/cost.md shows the format")
     return UserError.of("wrong-prices", f"{file}: {message}", hint)
 
 
-def node_price(
-    prices: Prices, *, size: str, region: str, spot: bool = False, own: float | None = None
-) -> float | None:
-    """Returns the target's own price, or the list price of the size in the region, or None if
-    neither is known.
-
-    >>> node_price(PriceTable(), size="Standard_ND96isr_H100_v5", region="eastus", own=12.5)
-    12.5
-    """
-    if own is not None:
-        return own
+def node_price(prices: Prices, *, size: str, region: str, spot: bool = False) -> float | None:
+    """Returns the hourly list price of a size in the region, or None if it is unknown."""
     if not size or not region:
         return None
     from fairway_core.catalog.sizes import plain_name
@@ -220,7 +190,7 @@ def node_price(
 
 
 def price_of(target: Target, prices: Prices) -> float | None:
-    """Returns the hourly price of a target's node by the target's record, or None if unknown."""
-    return node_price(
-        prices, size=target.vm_size, region=target.region, spot=target.spot, own=target.price
-    )
+    """Returns the target's own price of a node and hour, or the list price; None if unknown."""
+    if target.price is not None:
+        return target.price
+    return node_price(prices, size=target.vm_size, region=target.region, spot=target.spot)

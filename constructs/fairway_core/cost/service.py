@@ -52,20 +52,15 @@ class PriceService:
 
     def hourly(self, meter: Meter, region: str) -> float | None:
         """Returns US dollars per hour for one unit of the meter, or None if there is not one price.
-
-        Raises UserError, exit code 5, if the service cannot be reached or keeps failing.
-        """
+        Raises UserError, exit code 5, if the service cannot be reached or keeps failing."""
         rows = self._rows(_filter(meter, "Global" if meter.is_global else region))
         prices = {price for row in rows if (price := hourly_price(row, meter)) is not None}
         return prices.pop() if len(prices) == 1 else None
 
     def everywhere(self, meters: Sequence[Meter]) -> dict[tuple[str, str], float]:
-        """Returns the prices of one unit of each meter in US dollars per hour, by region and meter
-        name, in all regions of the service. The meters must have the same fields.
-
-        A meter without a unique price in a region is left out there. Raises UserError, exit code 5,
-        if the service cannot be reached or keeps failing.
-        """
+        """Returns the US dollars per hour for one unit of each meter, which have the same fields,
+        by region and meter name, where there is one price. Raises UserError, exit code 5, if the
+        service cannot be reached or keeps failing."""
         found: dict[tuple[str, str], set[float]] = {}
         for row in self._rows(_filter(meters[0], None)):
             region = str(row.get("armRegionName")).lower()

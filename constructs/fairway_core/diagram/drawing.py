@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from fairway_core.environment import AnyCluster, AnyFileSystem, Environment
-    from fairway_core.environment.network import Existing
 
 EXISTING = "existing"
 """The line of resources that the environment refers to but does not create."""
@@ -23,7 +22,7 @@ EXISTING = "existing"
 def draw(environment: Environment, title: str) -> Picture:
     """Returns the picture of an environment; resources without a subnet are beside the networks."""
     drawing = _Drawing(environment, title)
-    drawing.network(environment.network.existing)
+    drawing.network()
     drawing.services()
     drawing.identities()
     for name, filesystem in environment.filesystems.items():
@@ -64,11 +63,11 @@ class _Drawing:
             ends = self._nodes[source].id, self._nodes[target].id
             self.picture.arrows.append(Arrow(*ends, label))
 
-    def network(self, existing: Existing | None) -> None:
+    def network(self) -> None:
         """Adds the network with its subnets, NAT gateway and peerings."""
         environment, spec = self._environment, self._environment.network
-        if existing:
-            subnets = existing.subnets.by_role
+        if spec.existing:
+            subnets = spec.existing.subnets.by_role
             title = subnets["compute"].id.split("/subnets/")[0].rpartition("/")[2]
             network = Group("network", title, (f"virtual network, {EXISTING}",))
             for role, subnet in subnets.items():

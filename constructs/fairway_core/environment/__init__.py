@@ -1,9 +1,4 @@
-"""The environment file: one training cluster on Azure, as its owner describes it.
-
->>> demo = load_environment("stacks/environments/demo.yaml")  # doctest: +SKIP
->>> demo.clusters["pair"].nodes  # doctest: +SKIP
-2
-"""
+"""The environment file: one training cluster on Azure, as its owner describes it."""
 
 from fairway_core.environment.access import Person as Person
 from fairway_core.environment.addresses import Proxy as Proxy
@@ -23,14 +18,12 @@ from fairway_core.environment.loading import load_environment as load_environmen
 from fairway_core.environment.loading import read_environment as read_environment
 from fairway_core.environment.model import Environment as Environment
 from fairway_core.environment.network import Dns as Dns
-from fairway_core.environment.network import Existing as Existing
 from fairway_core.environment.network import Firewall as Firewall
 from fairway_core.environment.nfs_server import Backup as Backup
 from fairway_core.environment.nfs_server import Disks as Disks
 from fairway_core.environment.nfs_server import NfsServer as NfsServer
 from fairway_core.environment.schedule import Schedule as Schedule
 from fairway_core.environment.services import Budget as Budget
-from fairway_core.environment.services import Monitoring as Monitoring
 from fairway_core.environment.slurm import Slurm as Slurm
 from fairway_core.environment.slurm import SlurmNodes as SlurmNodes
 from fairway_core.environment.state import AzurermState as AzurermState

@@ -7,10 +7,10 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from pydantic import AfterValidator, Field, field_validator
+from pydantic import Field, field_validator
 
 from fairway_core.catalog.limits import limits
-from fairway_core.documents import FieldError, Model, rule
+from fairway_core.documents import Check, FieldError, Model, require, rule
 from fairway_core.environment.values import WIDEST_RANGE, Range, SizeText, x64
 from fairway_core.public_ranges import internet_ranges
 from fairway_core.resource_ids import ObjectId, parts_of
@@ -89,7 +89,7 @@ class Person(Model, defer_build=True):
         return FIRST_UID + int.from_bytes(digest[:8], "big") % (LAST_UID - FIRST_UID + 1)
 
 
-def require_unique_people(people: tuple[Person, ...]) -> tuple[Person, ...]:
+def require_unique_people(people: tuple[Person, ...]) -> None:
     """Returns the people. Raises FieldError if two of them share a name or a user id."""
     for index, person in enumerate(people):
         for other in people[:index]:
@@ -101,29 +101,24 @@ def require_unique_people(people: tuple[Person, ...]) -> tuple[Person, ...]:
                     f"give one of them another, for example `uid: {FIRST_UID + 1}`",
                     (index, "uid" if person.uid is not None else "name"),
                 )
-    return people
 
 
-People = Annotated[tuple[Person, ...], AfterValidator(require_unique_people)]
+People = Annotated[tuple[Person, ...], Check(require_unique_people)]
 
 
 _GATEWAY_SIZE = "Standard_D2s_v6"
 
 
-def _own_range(network: IPv4Network) -> IPv4Network:
-    if network.prefixlen < WIDEST_RANGE:
-        raise FieldError(
-            f"`{network}` would admit a large part of the internet",
-            "name the ranges that you work from, for example 203.0.113.0/24",
-        )
-    return network
+_OWN_RANGE = require(
+    lambda network: network.prefixlen >= WIDEST_RANGE,
+    "`{}` would admit a large part of the internet",
+    "name the ranges that you work from, for example 203.0.113.0/24",
+)
 
 
 def check_rules(allowed: Sequence[IPv4Network], services: Mapping[str, int]) -> None:
-    """Raises FieldError if the ranges need more address rules than a service takes.
-
-    `services` has the number of other rules of each service, by the service's name in limits.toml.
-    """
+    """Raises FieldError if the ranges need more address rules than a service takes; `services` has
+    the number of others by the service's name in limits.toml."""
     public = internet_ranges(allowed)
     for service, own in services.items():
         most = limits()[f"{service}_ip_rules"]
@@ -156,7 +151,7 @@ class Access(Model, defer_build=True):
 
     ssh_keys: tuple[str, ...] | None = Field(default=None, min_length=1)
     """Public SSH keys, or paths of files that hold them; by default your own in ~/.ssh."""
-    allowed: tuple[Annotated[Range, AfterValidator(_own_range)], ...] = ()
+    allowed: tuple[Annotated[Range, _OWN_RANGE], ...] = ()
     """Address ranges that may connect by SSH; the public ones may also use storage, Batch,
     vault and registry."""
     bastion: bool = False

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator
 
 from fairway_agent.quick import dataclass
-from fairway_core.documents import FieldError, Model, matching
+from fairway_core.documents import Check, FieldError, Model, matching
 from fairway_core.environment.values import WIDEST_RANGE
 
 if TYPE_CHECKING:
@@ -22,12 +22,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class SubnetRole:
-    """A purpose of a subnet. With `everywhere` every network has one; other subnets exist only if
-    something needs them, such as a `filesystem` whose subnet holds nothing else.
-
-    `uses_services` is set for subnets whose machines use Blob storage and secrets. In a `delegated`
-    subnet another Azure service creates the resources, which need no internet access.
-    """
+    """A purpose of a subnet. With `everywhere` every network has one; others exist only if
+    something needs them, such as a `filesystem` whose subnet holds nothing else. With
+    `uses_services` its machines use Blob storage and secrets. What another Azure service creates in
+    a `delegated` one needs no internet access."""
 
     block: int | None = None
     everywhere: bool = False
@@ -56,7 +54,7 @@ EVERY_NETWORK = tuple(role for role, each in SUBNETS.items() if each.everywhere)
 LONGEST_PREFIX = 26 - _BLOCK_BITS
 
 
-def check_space(space: IPv4Network) -> IPv4Network:
+def check_space(space: IPv4Network) -> None:
     """Returns the range. Raises FieldError if its length is outside what Azure allows for a
     network, or has no room for all subnets."""
     if not WIDEST_RANGE <= space.prefixlen <= LONGEST_PREFIX:
@@ -64,7 +62,6 @@ def check_space(space: IPv4Network) -> IPv4Network:
             f"`{space}` cannot be cut into subnets",
             f"use a length of /{WIDEST_RANGE} to /{LONGEST_PREFIX}, for example /16",
         )
-    return space
 
 
 def require_private(
@@ -111,12 +108,7 @@ def require_no_overlap(
 
 
 def subnet_plan(address_space: IPv4Network) -> dict[str, IPv4Network]:
-    """Returns the subnet of each role; `address_space` has a prefix of LONGEST_PREFIX or shorter.
-
-    >>> plan = subnet_plan(IPv4Network("10.40.0.0/16"))
-    >>> str(plan["compute"]), str(plan["storage"]), str(plan["management"])
-    ('10.40.0.0/17', '10.40.128.0/21', '10.40.136.0/21')
-    """
+    """Returns the subnet of each role in a space with a prefix of LONGEST_PREFIX or shorter."""
     compute, rest = address_space.subnets(prefixlen_diff=1)
     size = rest.num_addresses >> (_BLOCK_BITS - 1)
     prefix = address_space.prefixlen + _BLOCK_BITS
@@ -137,16 +129,15 @@ _DIRECT_NAME = matching(
 )
 
 
-def _ports(text: str) -> str:
+def _ports(text: str) -> None:
     match = re.fullmatch(r"([0-9]{1,5})(?:-([0-9]{1,5}))?", text)
     if text != "*" and not (
         match and 0 < int(match[1]) <= int(match[2] or match[1]) <= _LARGEST_PORT
     ):
         raise FieldError(f"`{text}` is no port", 'write "443", a range as "8000-8999", or "*"')
-    return text
 
 
-Port = Annotated[str, AfterValidator(_ports)]
+Port = Annotated[str, Check(_ports)]
 RuleName = Annotated[
     str,
     matching(

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
 from fairway_core.autoscale import Autoscale, PoolShape, ScenarioName, check_formula
 from fairway_core.catalog import default_image, image, images, vm_size
 from fairway_core.cost.parts import Part
-from fairway_core.documents import FieldError, Model, rule
+from fairway_core.documents import Check, FieldError, Model, rule
 from fairway_core.environment.cluster import HasNodes
 from fairway_core.environment.node_rules import (
     MOST_SLOTS,
@@ -43,14 +43,13 @@ BATCH_APPLICATION_ID = "ddbf3205-c6bd-46ae-8127-60eb93363864"
 _HOW_TO_FIND_IT = f"az ad sp show --id {BATCH_APPLICATION_ID} --query id --output tsv"
 
 
-def _object_id(text: str) -> str:
+def _object_id(text: str) -> None:
     if not re.fullmatch(GUID, text):
         raise FieldError(f"`{text}` is not an object id", _HOW_TO_FIND_IT)
     if text.lower() == BATCH_APPLICATION_ID:
         raise FieldError(
             "this is the id of the application, which is the same for everyone", _HOW_TO_FIND_IT
         )
-    return text
 
 
 class Batch(Model, defer_build=True):
@@ -63,7 +62,7 @@ class Batch(Model, defer_build=True):
 
     mode: Literal["BatchService", "UserSubscription"] = "BatchService"
     """Which quota the nodes count against: the Batch account's or the subscription's."""
-    service_principal: Annotated[str, AfterValidator(_object_id)] | None = None
+    service_principal: Annotated[str, Check(_object_id)] | None = None
     """The object id of "Microsoft Azure Batch" in your directory, for `UserSubscription`."""
 
     @rule
@@ -242,11 +241,9 @@ class BatchCluster(HasNodes, Model, defer_build=True):
 
 
 def pool_image(size: VmSize) -> Image:
-    """Returns the default image of a pool of that size. Raises UserError if none fits.
-
-    Only the HPC images have GPU drivers. Batch lists them for sizes with InfiniBand, and one of
-    them was seen to work on other sizes; the check `rdma-only-image` warns about the rest.
-    """
+    """Returns the default image of a pool of that size. Only HPC images have GPU drivers; Batch
+    lists them for sizes with InfiniBand, and one was seen to work on others, see `rdma-only-image`.
+    Raises UserError if none fits."""
     if size.rdma:
         return default_image(size)
     for row in images().values():

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import BeforeValidator, Field
 
 from fairway_core.catalog import default_image, image, vm_size
 from fairway_core.cost.parts import Counts, Part, disks
-from fairway_core.documents import FieldError, Model, rule
+from fairway_core.documents import Check, FieldError, Model, require, rule
 from fairway_core.environment.node_rules import (
     ScaleSetNodes,
     check_image,
@@ -26,31 +26,25 @@ from fairway_core.target import NodeRange
 if TYPE_CHECKING:
     from fairway_core.catalog import Image
 
-# With less, users would hardly have time to log in after a start.
-_SHORTEST_IDLE_MINUTES = 10
+
+def _between(least: int, most: int) -> Check:
+    """Returns a check for Azure's range, in minutes."""
+    return require(
+        lambda seconds: least * 60 <= seconds <= most * 60 and not seconds % 60,
+        f"Azure accepts {least}m to {most}m here, in whole minutes",
+        f"for example {least}m",
+    )
 
 
-def _between(least: int, most: int) -> AfterValidator:
-    """Returns a validator for Azure's range, in minutes."""
-
-    def check(seconds: float) -> float:
-        if not least * 60 <= seconds <= most * 60 or seconds % 60:
-            message = f"Azure accepts {least}m to {most}m here, in whole minutes"
-            raise FieldError(message, f"for example {least}m")
-        return seconds
-
-    return AfterValidator(check)
-
-
-def _long_enough(seconds: float) -> float:
-    if seconds < _SHORTEST_IDLE_MINUTES * 60 or seconds % 60:
-        earliest = f"{_SHORTEST_IDLE_MINUTES} idle minutes at the earliest"
-        message = f"nodes can stop after {earliest}, in whole minutes"
-        raise FieldError(message, "for example `idle: 2h`")
-    return seconds
-
-
-Idle = Annotated[Span, AfterValidator(_long_enough)]
+Idle = Annotated[
+    Span,
+    require(
+        # With less, users would hardly have time to log in after a start.
+        lambda seconds: seconds >= 600 and not seconds % 60,
+        "nodes can stop after 10 idle minutes at the earliest, in whole minutes",
+        "for example `idle: 2h`",
+    ),
+]
 
 
 def _a_number(value: object) -> object:
@@ -89,10 +83,8 @@ class Repair(Model, defer_build=True):
 
 
 class HasNodes:
-    """Nodes of one size, as many as `nodes:` says: a number, or a range.
-
-    Other modules read a cluster's properties here; the defaults hold for most kinds.
-    """
+    """Nodes of one size, as many as `nodes:` says, with what other modules read of a cluster; the
+    defaults hold for most kinds."""
 
     if TYPE_CHECKING:  # fields that each model declares itself
         size: str

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from fairway_core.documents import Document
     from fairway_core.yaml_text import DataPath
 
-_SECTIONS = {"cluster": "clusters", "filesystem": "filesystems"}
+SECTIONS = {"cluster": "clusters", "filesystem": "filesystems"}
 
 
 class Defaults(Model, defer_build=True):
@@ -41,17 +41,14 @@ class Defaults(Model, defer_build=True):
 
 
 def apply_defaults(document: Document, model: type[BaseModel]) -> Document:
-    """Returns the document with its `defaults:` merged under each item of their section.
-
-    Inherited values keep their own line numbers. Raises UserError for a key that no cluster or no
-    file system has.
-    """
+    """Returns the document with its `defaults:` merged under each item of their section, with their
+    own line numbers. Raises UserError for a key that no cluster or no file system has."""
     data = document.data
     defaults = data.get("defaults") if isinstance(data, dict) else None
     if not isinstance(defaults, dict):
         return document
     merged, inherited = dict(data), _Inherited(document, dict(document.overrides))
-    for singular, plural in _SECTIONS.items():
+    for singular, plural in SECTIONS.items():
         fields, items = defaults.get(singular), data.get(plural)
         if not isinstance(fields, dict):
             continue
@@ -97,8 +94,8 @@ class _Inherited:
 
 def typed_as(path: DataPath) -> DataPath:
     """Returns the path of the field that a default stands for; other paths are unchanged."""
-    if len(path) > 1 and path[0] == "defaults" and path[1] in _SECTIONS:
-        return (_SECTIONS[str(path[1])], "any", *path[2:])
+    if len(path) > 1 and path[0] == "defaults" and path[1] in SECTIONS:
+        return (SECTIONS[str(path[1])], "any", *path[2:])
     return path
 
 
@@ -117,7 +114,7 @@ def once_each(error: UserError, document: Document) -> UserError:
 
 
 def _require_known(document: Document, model: type[BaseModel], singular: str) -> None:
-    plural = _SECTIONS[singular]
+    plural = SECTIONS[singular]
     known = fields_at(model, (plural, "any"), {})
     findings = [
         document.finding(
@@ -164,7 +161,7 @@ def substitute(
                     dotted, location = ".".join(map(str, path)), document.location(path)
                     findings.append(replace(fault, path=dotted, location=location))
                     return value
-                text = _REFERENCE.sub(lambda match: _value(match, environ) or "", value)
+                text = _REFERENCE.sub(lambda m: environ.get(m["name"], m["default"]) or "", value)
                 return _as_field(text, annotations_at(model, typed_as(path)))
         return value
 
@@ -174,16 +171,12 @@ def substitute(
     return replace(document, data=data)
 
 
-def _value(match: re.Match[str], environ: Mapping[str, str]) -> str | None:
-    return environ.get(match["name"], match["default"])
-
-
 def _fault(text: str, environ: Mapping[str, str]) -> Finding | None:
     if _OPENING in _REFERENCE.sub("", text):
         hint = "write ${env:NAME}, or ${env:NAME:-default}"
         return Finding("bad-variable", f"`{text[:60]}` does not name a variable", hint)
     for match in _REFERENCE.finditer(text):
-        name, value = match["name"], _value(match, environ)
+        name, value = match["name"], environ.get(match["name"], match["default"])
         if value is None:
             hint = f"export {name}=…, or give a default: ${{env:{name}:-default}}"
             return Finding("unset-variable", f"the variable {name} is not set", hint)

@@ -28,16 +28,14 @@ class Outbound:
 
 
 def outbound(environment: Environment) -> list[Outbound]:
-    """Returns the names that a firewall or a proxy must allow, or none without either.
-
-    Names that only jobs ask for are not included.
-    """
+    """Returns the names that a firewall or a proxy must allow, or none without either; those that
+    only jobs ask for are not included."""
     network = environment.network
     is_own = network.existing is None and not isinstance(network.egress, Firewall)
     if is_own and network.proxy is None:
         return []
     wanted = {*_needs(environment), *(["web"] if environment.web else [])}
-    host = environment.web.package_host if environment.web else ""
+    host = urlsplit(environment.web.package).hostname if environment.web else ""
     own = [Outbound(host, 443, "Fairway itself, for the page of `web:`")] if host else []
     if environment.scheduler and isinstance(environment.scheduler.packages, SlurmRepository):
         place = urlsplit(environment.scheduler.packages.url)

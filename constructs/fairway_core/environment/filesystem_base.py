@@ -57,6 +57,8 @@ class FileSystem(Model, defer_build=True):
     """True if it supports the locks and owners that runs and homes need."""
     is_container: ClassVar[bool] = False
     """True for a container of the storage account, which only the nodes' identity can read."""
+    provider: ClassVar[str] = ""
+    """The resource provider that it needs beyond those of every environment."""
     encrypted: ClassVar[dict[str, str]] = {}
     """Its parts for which a company can require customer-managed keys, by kind in `policies:`."""
     raised_by: ClassVar[dict[str, str]] = {}
@@ -81,11 +83,6 @@ class FileSystem(Model, defer_build=True):
         """Returns the billed parts, without its private endpoint; `zone` is the environment's. A
         kind without parts is billed with another resource."""
         return []
-
-    @property
-    def providers(self) -> tuple[str, ...]:
-        """The resource providers that it needs beyond those of every environment."""
-        return ()
 
     @property
     def nfs_versions(self) -> tuple[float, ...]:
@@ -118,10 +115,8 @@ class FileSystem(Model, defer_build=True):
         return False
 
     def check(self, name: str, parts: EnvironmentParts) -> None:
-        """Raises FieldError if the rest of the environment cannot do what the file system needs.
-
-        The caller has checked that its subnet exists.
-        """
+        """Raises FieldError if the rest of the environment, which has its subnet, cannot do what
+        the file system needs."""
 
     def check_mount(self, cluster: AnyCluster, path: DataPath) -> None:
         """Raises FieldError if a cluster's nodes cannot mount it; `path` is the field."""
@@ -144,9 +139,5 @@ class FileSystem(Model, defer_build=True):
 
 
 def mbps(mibps: float) -> int:
-    """Converts MiB/s, Azure's unit for file services, to MB/s, its unit for disks.
-
-    >>> mbps(4500)
-    4718
-    """
+    """Converts MiB/s, Azure's unit for file services, to MB/s, its unit for disks."""
     return int(mibps * _BYTES_PER_MIB / 1e6)

@@ -55,10 +55,8 @@ def scheduler_mounts(
 
 
 def check_filesystems(parts: EnvironmentParts) -> None:
-    """Raises FieldError if the rest of the environment cannot do what its file systems need.
-
-    The caller has checked the names under `mounts:` of the clusters.
-    """
+    """Raises FieldError if the rest of the environment cannot do what its file systems need; the
+    names under `mounts:` are known."""
     filesystems, network = parts.filesystems, parts.network
     if network.existing:
         _check_roles(parts, network.existing.subnets.by_role)

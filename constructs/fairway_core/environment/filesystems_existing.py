@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from fairway_core.documents import FieldError, matching_in_schema
+from fairway_core.documents import FieldError, matching
 from fairway_core.environment.filesystem_base import EnvironmentParts, FileSystem
 from fairway_core.environment.kubernetes import KubernetesNodes
 
@@ -22,18 +22,20 @@ _LIMIT = "its server"
 # Nodes read both as fields of a line, so neither has a space or a line break.
 Host = Annotated[
     str,
-    matching_in_schema(
+    matching(
         r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?",
         "`{}` is neither a name nor an IPv4 address",
         "for example nfs.example.com",
+        in_schema=True,
     ),
 ]
 ExportedPath = Annotated[
     str,
-    matching_in_schema(
+    matching(
         r"/([A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)*)?",
         "`{}` is not the path of an export",
         "letters, digits, dots, hyphens and underscores between slashes: /srv/data",
+        in_schema=True,
     ),
 ]
 

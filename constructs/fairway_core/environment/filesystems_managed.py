@@ -10,7 +10,7 @@ from pydantic import Field
 from fairway_core.catalog import limit
 from fairway_core.catalog.limits import lustre_addresses, lustre_sizes
 from fairway_core.cost.parts import ONE, Part, netapp_pool, without_meter
-from fairway_core.documents import FieldError, Model, matching_in_schema, rule
+from fairway_core.documents import FieldError, Model, matching, rule
 from fairway_core.environment.filesystem_base import EnvironmentParts, FileSystem, mbps
 from fairway_core.environment.schedule import Day, Time
 from fairway_core.fields import NO_EQUAL
@@ -97,6 +97,7 @@ class NetApp(FileSystem, defer_build=True):
 
     resource_kind = "netapp_volume"
     subnet_role = "netapp"
+    provider = "Microsoft.NetApp"
     raised_by: ClassVar = {
         "its service level and size": "raise its `tib:` or `service_level:`",
         "one NetApp volume": "use `kind: lustre`",
@@ -110,11 +111,6 @@ class NetApp(FileSystem, defer_build=True):
     def cost(self, zone: int | None) -> list[Part]:  # noqa: ARG002
         """Returns the price of the capacity pool that holds the volume."""
         return [netapp_pool(self.service_level, self.tib)]
-
-    @property
-    def providers(self) -> tuple[str, ...]:
-        """The resource provider of Azure NetApp Files."""
-        return ("Microsoft.NetApp",)
 
     @property
     def size_gib(self) -> int:
@@ -166,8 +162,8 @@ class Maintenance(Model, defer_build=True):
 
 
 _SHOW_LUSTRE = f"az ad sp show --id {LUSTRE_APPLICATION_ID} --query id --output tsv"
-_OBJECT_ID = matching_in_schema(
-    GUID, "`{}` is not the object id of a service principal", _SHOW_LUSTRE
+_OBJECT_ID = matching(
+    GUID, "`{}` is not the object id of a service principal", _SHOW_LUSTRE, in_schema=True
 )
 
 
@@ -193,6 +189,7 @@ class Lustre(FileSystem, defer_build=True):
 
     resource_kind = "managed_lustre_file_system"
     subnet_role = "lustre"
+    provider = "Microsoft.StorageCache"
     mount_type = "lustre"
     raised_by: ClassVar = {"its size": "raise its `tib:` or `mbps_per_tib:`"}
 
@@ -204,11 +201,6 @@ class Lustre(FileSystem, defer_build=True):
     def cost(self, zone: int | None) -> list[Part]:  # noqa: ARG002
         """Returns the file system as one part, whose price is unknown."""
         return without_meter("azurerm_managed_lustre_file_system", f"{self.tib} TiB")
-
-    @property
-    def providers(self) -> tuple[str, ...]:
-        """The resource provider of Managed Lustre."""
-        return ("Microsoft.StorageCache",)
 
     @property
     def size_gib(self) -> int:

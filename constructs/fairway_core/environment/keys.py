@@ -7,8 +7,7 @@ import binascii
 import re
 from typing import TYPE_CHECKING, Annotated
 
-from fairway_core.documents import FieldError
-from fairway_core.environment.values import validator_of
+from fairway_core.documents import Check, FieldError
 from fairway_core.findings import UserError
 from fairway_core.project_folder import from_home
 
@@ -30,9 +29,7 @@ _LOOKS_LIKE_A_KEY = ("ssh-", "ecdsa-", "sk-")
 
 def read_public_keys(entry: str, *, folder: Path) -> tuple[str, ...]:
     """Returns the keys of an entry: itself, or each line of the file that it names from `folder`.
-
-    Raises UserError for a missing file, a private key, or a key that Azure does not accept.
-    """
+    Raises UserError for a missing file, or for anything but keys that Azure accepts."""
     if entry.startswith(_LOOKS_LIKE_A_KEY):
         return (_checked(entry, "the key"),)
     if "PRIVATE KEY" in entry:
@@ -75,13 +72,13 @@ def read_repository_key(entry: str, *, folder: Path) -> str:
     return text
 
 
-def _public_key(text: str) -> str:
+def _public_key(text: str) -> None:
     if "PRIVATE KEY" in text:
         raise FieldError("this is a private key", _how_to_make(""), secret=True)
-    return _checked(text, f"`{text}`")
+    _checked(text, f"`{text}`")
 
 
-SshKey = Annotated[str, validator_of(_public_key)]
+SshKey = Annotated[str, Check(_public_key)]
 
 
 def _text_of(file: Path, encoding: str) -> str:

@@ -6,10 +6,10 @@ import re
 from ipaddress import IPv4Network
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, field_validator
+from pydantic import BeforeValidator, Field, field_validator
 
 from fairway_core.catalog import kubernetes_ends, limit, vm_size
-from fairway_core.documents import FieldError, Model, matching, rule
+from fairway_core.documents import Check, FieldError, Model, matching, require, rule
 from fairway_core.environment.addresses import require_no_overlap
 from fairway_core.environment.cluster import HasNodes, HasSystemDisk
 from fairway_core.environment.network import require_free
@@ -83,15 +83,12 @@ _INSTALLED = frozenset(
         *("azure-arc", "dapr-system"),
     }
 )
-# Prefix lengths of the range of services: Kubernetes accepts none that is wider, and the tenth
-# address, that of its DNS, must be in it.
-_SERVICE_PREFIXES = (12, 28)
 # Ranges of the section, and whose they are.
 RANGES = {"pod_range": "the pods'", "service_range": "the services'"}
 OTHER_RANGE = "set `{}:` to a private range that nothing in the network uses"
 
 
-def _minor(text: str) -> str:
+def _minor(text: str) -> None:
     found = _VERSION.fullmatch(text)
     if found is None:
         raise FieldError(
@@ -105,19 +102,14 @@ def _minor(text: str) -> str:
             "choose one that your region has: az aks get-versions --location REGION",
             id="retired",
         )
-    return text
 
 
-def _services(network: IPv4Network) -> IPv4Network:
-    widest, narrowest = _SERVICE_PREFIXES
-    if not widest <= network.prefixlen <= narrowest:
-        raise FieldError(
-            f"`{network}` cannot be the range of services",
-            f"use a length of /{widest} to /{narrowest}, for example /16",
-        )
-    return network
-
-
+# Kubernetes accepts no wider range of services, and its DNS has the tenth address of it.
+_SERVICES = require(
+    lambda network: 12 <= network.prefixlen <= 28,
+    "`{}` cannot be the range of services",
+    "use a length of /12 to /28, for example /16",
+)
 _RELEASE = matching(
     r"v?[0-9]+\.[0-9]+\.[0-9]+", "`{}` is not an exact version", "for example v26.3.3"
 )
@@ -128,7 +120,7 @@ _TAG = matching(
 )
 
 
-def _namespace(text: str) -> str:
+def _namespace(text: str) -> None:
     if not re.fullmatch(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", text):
         raise FieldError(
             f"`{text}` cannot be a namespace",
@@ -144,10 +136,9 @@ def _namespace(text: str) -> str:
             f"`{text}` is reserved for what Azure or Fairway installs",
             "choose another, for example `training`",
         )
-    return text
 
 
-def pool_name(name: str) -> str:
+def pool_name(name: str) -> None:
     is_taken = name in (SYSTEM_POOL, SYSTEM_POOL_MEANWHILE)
     if is_taken or not _POOL_NAME.fullmatch(name):
         raise FieldError(
@@ -155,13 +146,12 @@ def pool_name(name: str) -> str:
             "1 to 12 lower-case letters and digits, first a letter"
             + (f"; `{name}` belongs to AKS" if is_taken else ""),
         )
-    return name
 
 
-PoolName = Annotated[str, AfterValidator(pool_name)]
+PoolName = Annotated[str, Check(pool_name)]
 
 
-def _labels(labels: dict[str, str]) -> dict[str, str]:
+def _labels(labels: dict[str, str]) -> None:
     for key, value in labels.items():
         _require_free(key, (key,))
         if not _LABEL_KEY.fullmatch(key) or not _LABEL_VALUE.fullmatch(value):
@@ -171,10 +161,9 @@ def _labels(labels: dict[str, str]) -> dict[str, str]:
                 f"letters, digits, dots, hyphens and underscores, 63 at most{prefix}",
                 (key,),
             )
-    return labels
 
 
-def _taint(text: str) -> str:
+def _taint(text: str) -> None:
     found = _TAINT.fullmatch(text)
     value = found["value"] or "" if found else ""
     if not found or not _LABEL_KEY.fullmatch(found["key"]) or not _LABEL_VALUE.fullmatch(value):
@@ -182,10 +171,9 @@ def _taint(text: str) -> str:
             f"`{text}` is not a taint", "write key=value:NoSchedule or key=value:NoExecute"
         )
     _require_free(found["key"], ())
-    return text
 
 
-def _different(taints: tuple[str, ...]) -> tuple[str, ...]:
+def _different(taints: tuple[str, ...]) -> None:
     seen = set()
     for index, text in enumerate(taints):
         found = _TAINT.fullmatch(text)
@@ -195,7 +183,6 @@ def _different(taints: tuple[str, ...]) -> tuple[str, ...]:
                 f"`{text}` has key and effect of another taint", "keep one of the two", (index,)
             )
         seen.add(found.group("key", "effect"))
-    return taints
 
 
 def _require_free(key: str, path: tuple[str, ...]) -> None:
@@ -207,7 +194,7 @@ def _require_free(key: str, path: tuple[str, ...]) -> None:
             )
 
 
-def _quota(quota: dict[str, str]) -> dict[str, str]:
+def _quota(quota: dict[str, str]) -> None:
     for key, value in quota.items():
         if not _QUOTA.fullmatch(key):
             extended = re.fullmatch(r"[a-z0-9.-]+\.[a-z]+/[A-Za-z0-9._-]+", key)
@@ -226,13 +213,13 @@ def _quota(quota: dict[str, str]) -> dict[str, str]:
                 f'limit requests instead: requests.cpu: "{value}"',
                 (key,),
             )
-    return quota
 
 
-def _whole_minutes(seconds: float) -> float:
-    if seconds < 60 or seconds % 60:
-        raise FieldError("pods take minutes to start", "for example `wait_for_pods: 15m`")
-    return seconds
+_WHOLE_MINUTES = require(
+    lambda seconds: seconds >= 60 and not seconds % 60,
+    "pods take minutes to start",
+    "for example `wait_for_pods: 15m`",
+)
 
 
 class SpotPool(Model, defer_build=True):
@@ -271,11 +258,9 @@ class NodePool(HasSystemDisk, Model, defer_build=True):
     infiniband: bool | None = None
     """Give jobs the InfiniBand adapters of a node; by default `true` if at least one node always
     stays. It is not verified that AKS starts a node for them from `min: 0`: set `true` to try."""
-    labels: Annotated[dict[str, str], AfterValidator(_labels)] = Field(default_factory=dict)
+    labels: Annotated[dict[str, str], Check(_labels)] = Field(default_factory=dict)
     """Further labels of every node."""
-    taints: Annotated[
-        tuple[Annotated[str, AfterValidator(_taint)], ...], AfterValidator(_different)
-    ] = ()
+    taints: Annotated[tuple[Annotated[str, Check(_taint)], ...], Check(_different)] = ()
     """Taints of every node, as `key=value:NoSchedule`; pods of jobs tolerate them."""
     proximity_placement_group: PlacementGroupId | None = None
     """The id of an existing proximity placement group for the nodes."""
@@ -455,7 +440,7 @@ class Kubernetes(Model, defer_build=True):
     described by manifests in a container of the storage account, which Flux applies.
     """
 
-    version: Annotated[str, AfterValidator(_minor)] | None = None
+    version: Annotated[str, Check(_minor)] | None = None
     """The minor version of Kubernetes, for example "1.36"; by default Azure's choice when it
     creates the cluster."""
     tier: Literal["Free", "Standard"] = "Standard"
@@ -466,12 +451,12 @@ class Kubernetes(Model, defer_build=True):
     public ranges of `access.allowed`."""
     admins: tuple[ObjectId, ...] = ()
     """Object ids of Entra groups with full rights in the cluster."""
-    namespace: Annotated[str, AfterValidator(_namespace)] = "fairway"
+    namespace: Annotated[str, Check(_namespace)] = "fairway"
     """The namespace of jobs."""
-    quota: Annotated[dict[str, Amount], AfterValidator(_quota)] = Field(default_factory=dict)
+    quota: Annotated[dict[str, Amount], Check(_quota)] = Field(default_factory=dict)
     """Limits of this namespace, written as in a ResourceQuota, for example
     `requests.nvidia.com/gpu: "64"`."""
-    wait_for_pods: Annotated[Span, AfterValidator(_whole_minutes)] | None = None
+    wait_for_pods: Annotated[Span, _WHOLE_MINUTES] | None = None
     """The time that an admitted job may wait for all of its pods before Kueue puts it back into the
     queue; by default it waits on. Nodes that are started have to be there by then, with their
     drivers. Leave it out where sweeps run: a task that fails at once counts as a pod that never
@@ -493,7 +478,7 @@ class Kubernetes(Model, defer_build=True):
     Kubernetes. Without this section it does not: you update the cluster when no job runs."""
     pod_range: Range = IPv4Network("10.244.0.0/16")
     """The address range of pods, 256 addresses per node; not visible outside the cluster."""
-    service_range: Annotated[Range, AfterValidator(_services)] = IPv4Network("10.245.0.0/16")
+    service_range: Annotated[Range, _SERVICES] = IPv4Network("10.245.0.0/16")
     """The address range of services inside the cluster."""
 
     @rule

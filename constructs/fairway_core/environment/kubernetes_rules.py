@@ -67,10 +67,8 @@ def require_beside(
     section: DataPath = (),
 ) -> None:
     """Raises FieldError if pods or services would have addresses that others use, by whose and
-    where they are written, or public ones that `allowed` does not name.
-
-    The error stands at the range in this `section` if it is given, and else at the other one.
-    """
+    where they are written, or public ones that `allowed` does not name: at the range in this
+    `section` if it is given, and else at the other one."""
     offices = [IPv4Network(each) for each in allowed]
     for field, whose in RANGES.items():
         own: IPv4Network = getattr(spec, field)

@@ -45,10 +45,8 @@ def load_environment(
     file: str | Path, *, overrides: Sequence[str] = (), home: Path | None = None
 ) -> Environment:
     """Returns the environment in `file`, with each `dotted.path=value` of `overrides` applied.
-
     Paths of keys are relative to the file's folder; `home` holds the user's own keys. Raises
-    UserError with a located finding for each fault.
-    """
+    UserError with a located finding for each fault."""
     return read_environment(file, overrides=overrides, home=home).environment
 
 
@@ -59,10 +57,8 @@ def read_environment(
     home: Path | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> LoadedEnvironment:
-    """Loads an environment like `load_environment`, with the document, in which checks find lines.
-
-    `${env:NAME}` is looked up in `environ`, by default the environment of the process.
-    """
+    """Loads an environment like `load_environment`, with the document, in which checks find lines;
+    `${env:NAME}` is looked up in `environ`, by default that of the process."""
     document = read(file)
     if isinstance(document.data, dict):
         data = {key: item for key, item in document.data.items() if not key.startswith(_ANCHORS)}

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
 from fairway_core.catalog import limit
-from fairway_core.documents import FieldError, Model, matching, rule
+from fairway_core.documents import Check, FieldError, Model, matching, rule
 from fairway_core.environment.access import Access, check_rules
 from fairway_core.environment.addresses import require_nat, require_private
 from fairway_core.environment.batch import Batch, BatchCluster, check_batch
@@ -31,16 +31,16 @@ from fairway_core.environment.services import (
 from fairway_core.environment.slurm import Slurm, check_slurm
 from fairway_core.environment.state import LocalState, State
 from fairway_core.environment.storage import Storage
-from fairway_core.environment.tags import NamePatterns, Tags, check_tags
+from fairway_core.environment.tags import NamePatterns, Tags, check_number
 from fairway_core.environment.values import (
+    DEVICE_FOLDERS,
     EnvironmentName,
     Location,
     Zone,
     are_nested,
     below_path,
-    named_unlike_devices,
-    named_unlike_this_machine,
     require_azure_names,
+    unlike,
 )
 from fairway_core.environment.web import Web, check_web
 from fairway_core.fields import NO_EQUAL
@@ -62,11 +62,10 @@ ResourceId = Annotated[
 ]
 
 
-def _of_their_types(imports: dict[str, str]) -> dict[str, str]:
+def _of_their_types(imports: dict[str, str]) -> None:
     for address, resource_id in imports.items():
         with below_path(address):
             check_id(address.rpartition("/")[2].partition(".")[0], resource_id)
-    return imports
 
 
 class Environment(Model):
@@ -97,7 +96,7 @@ class Environment(Model):
     """Settings shared by several clusters or file systems."""
     state: State = LocalState()
     """The place where Terraform keeps its state."""
-    imports: Annotated[dict[Address, ResourceId], AfterValidator(_of_their_types)] = Field(
+    imports: Annotated[dict[Address, ResourceId], Check(_of_their_types)] = Field(
         default_factory=dict
     )
     """Existing resources that Terraform is to take over: the address of each with its Azure id."""
@@ -121,8 +120,8 @@ class Environment(Model):
     """Monthly budget with alerts by mail; without this section there are none."""
     filesystems: Annotated[
         dict[str, AnyFileSystem],
-        AfterValidator(require_azure_names),
-        AfterValidator(named_unlike_devices),
+        Check(require_azure_names),
+        unlike(DEVICE_FOLDERS, "a folder of Linux's devices", ", for example {}-data"),
     ] = Field(default_factory=dict)
     """The shared file systems, by name."""
     batch: Batch | None = None
@@ -135,8 +134,8 @@ class Environment(Model):
     """Runs in a browser, on a login node behind a sign-in; none without this section."""
     clusters: Annotated[
         dict[str, AnyCluster],
-        AfterValidator(require_azure_names),
-        AfterValidator(named_unlike_this_machine),
+        Check(require_azure_names),
+        unlike({"local"}, "the target on your own machine"),
     ] = Field(min_length=1)
     """The clusters, by name."""
 
@@ -219,7 +218,7 @@ class Environment(Model):
     @rule
     def _parts_go_together(self) -> None:
         network, access, clusters = self.network, self.access, self.clusters
-        check_tags(self.tags, makes_zones=network.makes_zones)
+        check_number(self.tags, of_zone=network.makes_zones, ours=True)
         for field, message, hint in self.names.faults(self.name, self.location):
             raise FieldError(message, hint, ("naming", field))
         self._check_mounts()

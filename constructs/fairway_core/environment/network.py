@@ -5,11 +5,11 @@ from __future__ import annotations
 from ipaddress import IPv4Network
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from pydantic import AfterValidator, Field, field_validator
+from pydantic import Field, field_validator
 
 from fairway_core.catalog import reserved_ranges
 from fairway_core.catalog.terraform_types import private_link, private_links
-from fairway_core.documents import FieldError, Model, rule
+from fairway_core.documents import Check, FieldError, Model, rule
 from fairway_core.environment.addresses import Proxy, check_space, require_outside, subnet_plan
 from fairway_core.environment.values import Address, Range, below_path, require_azure_names
 from fairway_core.resource_ids import SubnetId, VirtualNetworkId, network_of, parts_of
@@ -95,9 +95,7 @@ def require_free(
                 raise FieldError(message, hint, path)
 
 
-def _of_a_network(network: IPv4Network) -> IPv4Network:
-    require_free(network, "infiniband", "virtual_network")
-    return network
+_FREE = Check(lambda network: require_free(network, "infiniband", "virtual_network"))
 
 
 class Firewall(Model, defer_build=True):
@@ -123,7 +121,7 @@ class ExistingSubnet(Model, defer_build=True):
 
     id: SubnetId
     """The id of the subnet."""
-    range: Annotated[Range, AfterValidator(_of_a_network)]
+    range: Annotated[Range, _FREE]
     """Address range of the subnet, for example 10.1.0.0/20."""
 
 
@@ -187,9 +185,7 @@ class Network(Model, defer_build=True):
     services have public addresses.
     """
 
-    address_space: Annotated[Range, AfterValidator(_of_a_network), AfterValidator(check_space)] = (
-        IPv4Network("10.40.0.0/16")
-    )
+    address_space: Annotated[Range, _FREE, Check(check_space)] = IPv4Network("10.40.0.0/16")
     """The address range of the network, divided among its subnets."""
     egress: Literal["nat", "none"] | Firewall = "nat"
     """The route from nodes to the internet: a NAT gateway, none, or an existing firewall."""
@@ -203,7 +199,7 @@ class Network(Model, defer_build=True):
     """Azure services whose firewalls may admit nodes by their subnet."""
     dns: Dns = Field(default_factory=Dns)
     """DNS servers, and the private DNS zones of endpoints."""
-    peerings: Annotated[dict[str, Peering], AfterValidator(require_azure_names)] = Field(
+    peerings: Annotated[dict[str, Peering], Check(require_azure_names)] = Field(
         default_factory=dict
     )
     """Virtual networks to connect with, each under a name of your choice."""

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
-from pydantic import AfterValidator, Field, WithJsonSchema
+from pydantic import Field, WithJsonSchema
 
 from fairway_core.catalog import vm_size, vm_sizes
 from fairway_core.catalog.disks import disk_kind, disk_kinds
 from fairway_core.cost.parts import ONE, Part, disks, server, without_meter
-from fairway_core.documents import FieldError, Model, matching, rule
+from fairway_core.documents import Check, FieldError, Model, matching, require, rule
 from fairway_core.environment.filesystem_base import EnvironmentParts, FileSystem
 from fairway_core.environment.values import SizeText, below_path, offered_size
 from fairway_core.fields import Days, days_between, require_unique
@@ -36,16 +37,14 @@ HalfHour = Annotated[
 _NFS_VERSIONS = (3, 4.1)
 
 
-def _nfs_version(version: float) -> float:
-    if version not in _NFS_VERSIONS:
-        raise FieldError(
-            f"the server does not offer NFS {version:g}", "use 4.1, or 3 for older clients"
-        )
-    return version
-
-
 NfsVersion = Annotated[
-    float, AfterValidator(_nfs_version), WithJsonSchema({"enum": list(_NFS_VERSIONS)})
+    float,
+    require(
+        _NFS_VERSIONS.__contains__,
+        "the server does not offer NFS {:g}",
+        "use 4.1, or 3 for older clients",
+    ),
+    WithJsonSchema({"enum": list(_NFS_VERSIONS)}),
 ]
 
 
@@ -146,11 +145,6 @@ class Backup(Model, defer_build=True):
     """When it starts, in UTC, on the hour or half past."""
 
 
-def _versions(versions: tuple[float, ...]) -> tuple[float, ...]:
-    require_unique(versions, "version {:g} is named twice")
-    return versions
-
-
 class NfsServer(FileSystem, defer_build=True):
     """A VM that exports striped disks over NFS; nodes mount it with the newest of `versions`."""
 
@@ -160,9 +154,10 @@ class NfsServer(FileSystem, defer_build=True):
     """The VM size of the server. Describe a size that Fairway does not list by one that it does."""
     disks: Disks = Field(default_factory=Disks)
     """The disks that hold the data."""
-    versions: Annotated[tuple[NfsVersion, ...], AfterValidator(_versions)] = Field(
-        default=(4.1,), min_length=1
-    )
+    versions: Annotated[
+        tuple[NfsVersion, ...],
+        Check(partial(require_unique, message="version {:g} is named twice")),
+    ] = Field(default=(4.1,), min_length=1)
     """NFS versions that the server offers; version 3 opens five more ports."""
     backup: Backup | None = None
     """A daily backup of the disks; none without this section."""
@@ -227,11 +222,6 @@ class NfsServer(FileSystem, defer_build=True):
     def is_backed_up(self) -> bool:
         """True if the file has `backup:`."""
         return self.backup is not None
-
-    @property
-    def providers(self) -> tuple[str, ...]:
-        """The resource provider of Azure Backup if the file has `backup:`."""
-        return ("Microsoft.RecoveryServices",) if self.backup else ()
 
     @property
     def nfs_versions(self) -> tuple[float, ...]:

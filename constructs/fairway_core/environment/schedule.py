@@ -7,8 +7,7 @@ from typing import Annotated, Literal, get_args
 from pydantic import Field, WithJsonSchema
 
 from fairway_core.catalog.limits import windows_time_zone
-from fairway_core.documents import FieldError, Model, matching, rule
-from fairway_core.environment.values import validator_of
+from fairway_core.documents import Check, FieldError, Model, matching, rule
 from fairway_core.fields import require_unique
 
 Day = Literal["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
@@ -18,11 +17,7 @@ _MINUTES_A_DAY = 24 * 60
 
 
 def minutes(time: str) -> int:
-    """Returns the minutes since midnight of a time of day.
-
-    >>> minutes("08:30")
-    510
-    """
+    """Returns the minutes since midnight of a time of day."""
     hour, _, minute = time.partition(":")
     return int(hour) * 60 + int(minute)
 
@@ -49,7 +44,7 @@ class Schedule(Model, defer_build=True):
     `fairway nodes start`."""
     days: tuple[Day, ...] = Field(default=DAYS[:5], min_length=1)
     """The days on which nodes are stopped and started."""
-    timezone: Annotated[str, validator_of(windows_time_zone)] = "UTC"
+    timezone: Annotated[str, Check(windows_time_zone)] = "UTC"
     """Time zone of these times, for example `Europe/Berlin`; it follows daylight saving time."""
 
     @rule
@@ -64,11 +59,7 @@ class Schedule(Model, defer_build=True):
 
     @property
     def hours_a_week(self) -> float | None:
-        """The hours per week that nodes run, or None if nothing starts them.
-
-        >>> Schedule(stop="20:00", start="08:00").hours_a_week
-        60.0
-        """
+        """The hours per week that nodes run, or None if nothing starts them."""
         if self.start is None:
             return None
         events = sorted(

@@ -4,25 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
+from fairway_core.environment.defaults import SECTIONS
 from fairway_core.environment.model import Environment
 from fairway_core.schema import schema_of
 
 # A value may come from an environment variable, see `variables`.
 _REFERENCE = r"\$\{env:"
 
-_WITH_DEFAULTS = {"clusters": "cluster", "filesystems": "filesystem"}
-
 
 def environment_schema() -> dict[str, Any]:
-    """Returns the schema of an environment file, with `defaults:`, variables and keys for anchors.
-
-    An item whose section has defaults may be incomplete: the defaults may have the missing fields.
-    """
+    """Returns the schema of an environment file, with `defaults:`, which may have the missing
+    fields of an incomplete item, variables and keys for anchors."""
     schema = schema_of(Environment, title="Fairway environment", reference=_REFERENCE)
     definitions, properties = schema["$defs"], schema["properties"]
     schema["patternProperties"] = {"^x-": {}}
     schema["allOf"] = []
-    for plural, singular in _WITH_DEFAULTS.items():
+    for singular, plural in SECTIONS.items():
         section = properties[plural]
         incomplete = _incomplete(section["additionalProperties"], definitions)
         about = {key: section.pop(key) for key in ("description", "default") if key in section}

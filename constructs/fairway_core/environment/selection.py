@@ -36,9 +36,6 @@ def environment_file(choice: str | None = None) -> Path:
     fairway.yaml decides, or the project's only environment is taken.
 
     Raises UserError if there is none, with the nearest name.
-
-    >>> environment_file("demo").name
-    'demo.yaml'
     """
     choice = choice or os.environ.get(VARIABLE)
     if not choice:

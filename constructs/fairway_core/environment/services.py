@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
-from fairway_core.documents import FieldError, Model, matching, matching_in_schema, rule
+from fairway_core.documents import Check, FieldError, Model, matching, rule
 from fairway_core.environment.values import Location
 from fairway_core.fields import Days, Emails, days_between, require_unique
 from fairway_core.resource_ids import RegistryId, ResourceGroupId, WorkspaceId
@@ -17,8 +17,11 @@ Retention = Annotated[Days, days_between(1, 365, "a registry keeps manifests wit
 _USUAL_RETENTION = 30
 
 
-_LOGIN_SERVER = matching_in_schema(
-    r"[a-z0-9][a-z0-9.-]+[a-z0-9]", "`{}` is not the name of a host", "such as contoso.azurecr.io"
+_LOGIN_SERVER = matching(
+    r"[a-z0-9][a-z0-9.-]+[a-z0-9]",
+    "`{}` is not the name of a host",
+    "such as contoso.azurecr.io",
+    in_schema=True,
 )
 
 
@@ -103,12 +106,11 @@ class ResourceGroup(Model, defer_build=True):
 Encrypted = Literal["storage", "files", "registry", "batch", "disks"]
 
 
-def _tag_names(names: tuple[str, ...]) -> tuple[str, ...]:
+def _tag_names(names: tuple[str, ...]) -> None:
     for index, name in enumerate(names):
         if not name.strip():
             raise FieldError("a tag without a name", "name it, for example `cost-center`", (index,))
     require_unique(names, fold=str.lower)
-    return names
 
 
 class Policies(Model, defer_build=True):
@@ -117,7 +119,7 @@ class Policies(Model, defer_build=True):
     These settings do not change what is deployed. To list your policies: az policy assignment list.
     """
 
-    required_tags: Annotated[tuple[str, ...], AfterValidator(_tag_names)] = ()
+    required_tags: Annotated[tuple[str, ...], Check(_tag_names)] = ()
     """Names of tags that every resource must have, with a value."""
     locations: tuple[Location, ...] = ()
     """The regions in which resources are allowed; by default all."""
@@ -140,17 +142,16 @@ _MOST_PERCENT = 1000
 _ALERTS = "for example [50, 80, 100]"
 
 
-def _alerts(percents: Sequence[int]) -> Sequence[int]:
+def _alerts(percents: Sequence[int]) -> None:
     if not 1 <= len(percents) <= _MOST_BUDGET_ALERTS:
         raise FieldError(f"a budget has 1 to {_MOST_BUDGET_ALERTS} alerts", _ALERTS)
     if list(percents) != sorted(set(percents)):
         raise FieldError("alerts are percentages in rising order, each once", _ALERTS)
     if percents[0] < 1 or percents[-1] > _MOST_PERCENT:
         raise FieldError(f"an alert is at 1 to {_MOST_PERCENT} percent of the amount", _ALERTS)
-    return percents
 
 
-Percents = Annotated[Sequence[int], AfterValidator(_alerts)]
+Percents = Annotated[Sequence[int], Check(_alerts)]
 
 
 class Monitoring(Model, defer_build=True):
@@ -201,7 +202,7 @@ class Budget(Model, defer_build=True):
         str, matching("[A-Z]{3}", "`{}` is not a currency", "write its ISO code, for example USD")
     ] = "USD"
     """The currency of the subscription's bill."""
-    alerts: Annotated[tuple[int, ...], AfterValidator(_alerts)] = Field(
+    alerts: Annotated[tuple[int, ...], Check(_alerts)] = Field(
         default=(50, 80, 100), min_length=1, max_length=_MOST_BUDGET_ALERTS
     )
     """The percentages of the amount at which to send mail."""

@@ -6,10 +6,10 @@ import re
 from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import BeforeValidator, Field
 
 from fairway_core.catalog import vm_size
-from fairway_core.documents import FieldError, Model, matching, rule
+from fairway_core.documents import Check, FieldError, Model, matching, require, rule
 from fairway_core.environment.cluster import Nodes
 from fairway_core.environment.node_rules import check_scale_set
 from fairway_core.environment.values import SizeText, most_nodes_path, require_mounts, x64
@@ -19,8 +19,6 @@ from fairway_core.target import NodeRange
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-# Slurm checks every half minute, and Azure takes minutes to start or delete a node.
-_SHORTEST_IDLE = 60.0
 # In slurm.conf a partition of this name sets the defaults of all others.
 _SLURMS_OWN = "default"
 # The quality of service that every Slurm cluster has.
@@ -36,16 +34,18 @@ _OLDEST = "23.11"
 _SIZE = "Standard_D4s_v6"
 
 
-def _long_enough(seconds: float) -> float:
-    if seconds < _SHORTEST_IDLE or seconds % 1:
-        raise FieldError("nodes stay idle for at least a minute", "for example `idle: 10m`")
-    return seconds
+Idle = Annotated[
+    Span,
+    require(
+        # Slurm checks every half minute, and Azure takes minutes to start or delete a node.
+        lambda seconds: seconds >= 60 and not seconds % 1,
+        "nodes stay idle for at least a minute",
+        "for example `idle: 10m`",
+    ),
+]
 
 
-Idle = Annotated[Span, AfterValidator(_long_enough)]
-
-
-def _names(items: dict[str, Any]) -> dict[str, Any]:
+def _names(items: dict[str, Any]) -> None:
     for name in items:
         if not _NAME.fullmatch(name) or name in _TAKEN:
             raise FieldError(
@@ -53,10 +53,9 @@ def _names(items: dict[str, Any]) -> dict[str, Any]:
                 "1 to 30 lower-case letters, digits, hyphens and underscores, first a letter",
                 (name,),
             )
-    return items
 
 
-def _repository(url: str) -> str:
+def _repository(url: str) -> None:
     if "@" in url:
         raise FieldError(
             "the address holds a user or a password, which a file must not hold",
@@ -69,10 +68,9 @@ def _repository(url: str) -> str:
             f"`{url}` is not the address of a repository by https",
             "for example https://packages.example.org/slurm",
         )
-    return url
 
 
-def _slurm_version(version: str) -> str:
+def _slurm_version(version: str) -> None:
     found = re.fullmatch(r"([0-9]{2}\.[0-9]{2})\.[0-9]+(-[\w.~+-]+)?", version)
     if found is None:
         raise FieldError(
@@ -83,7 +81,6 @@ def _slurm_version(version: str) -> str:
             f"Slurm {version} is too old: nodes come and go as here from {_OLDEST} on",
             "take a newer release",
         )
-    return version
 
 
 _APT_NAME = matching(
@@ -125,12 +122,12 @@ class SlurmRepository(Model, defer_build=True):
     describes (`slurm-smd`, `slurm-smd-slurmctld` and so on).
     """
 
-    url: Annotated[str, AfterValidator(_repository)]
+    url: Annotated[str, Check(_repository)]
     """Its address, `https://…`, without a user or a password."""
     key: str = Field(min_length=1)
     """The file of its public key, from `gpg --export --armor`, relative to this file. Packages that
     were not signed with it are refused."""
-    version: Annotated[str, AfterValidator(_slurm_version)]
+    version: Annotated[str, Check(_slurm_version)]
     """The version to install, such as "25.05.4"; machines that are made later get the same one."""
     suite: Annotated[str, _APT_NAME] = "stable"
     """The suite, as in a line of sources.list."""
@@ -167,13 +164,13 @@ class Slurm(Model, defer_build=True):
     """Keep the history of all jobs in a database, which `sacct` reads."""
     idle: Idle = 600
     """The time for which an idle node is kept before it is deleted."""
-    accounts: Annotated[dict[str, Annotated[int, Field(ge=1)]], AfterValidator(_names)] = Field(
+    accounts: Annotated[dict[str, Annotated[int, Field(ge=1)]], Check(_names)] = Field(
         default_factory=dict
     )
     """Accounts that jobs are charged to by `account:`, each with its fair share of the cluster.
     Jobs that name none are charged to the first.
     """
-    qos: Annotated[dict[str, Qos], AfterValidator(_names)] = Field(default_factory=dict)
+    qos: Annotated[dict[str, Qos], Check(_names)] = Field(default_factory=dict)
     """Qualities of service by name; jobs that name none get `normal`."""
     disk_gib: int = Field(default=64, ge=8, le=4096)
     """The size of the disk with jobs and history; it can grow later."""

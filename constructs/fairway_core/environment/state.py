@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import ConfigDict, Field, model_validator
 
 from fairway_core.catalog.tables import table
-from fairway_core.documents import FieldError, Model, matching
-from fairway_core.environment.values import validator_of
+from fairway_core.documents import Check, FieldError, Model, matching
 from fairway_core.naming import check_name
 from fairway_core.suggestions import did_you_mean
 
@@ -178,9 +177,9 @@ class AzurermState(_Backend, defer_build=True):
         ),
     ]
     """The resource group of the storage account."""
-    storage_account: Annotated[str, validator_of(partial(check_name, "storage_account"))]
+    storage_account: Annotated[str, Check(partial(check_name, "storage_account"))]
     """The storage account's name, unique in all of Azure."""
-    container: Annotated[str, validator_of(partial(check_name, "storage_container"))] = "tfstate"
+    container: Annotated[str, Check(partial(check_name, "storage_container"))] = "tfstate"
     """The blob container in it."""
     public_access: bool = False
     """Open the account to every address, as hosted build agents need, and not only to

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
-from typing import Annotated, TypeVar
-
-from pydantic import AfterValidator
+from collections.abc import Iterable, Mapping
+from typing import Annotated
 
 from fairway_core.catalog import limit
-from fairway_core.documents import FieldError, Model
-from fairway_core.environment.values import validator_of
+from fairway_core.documents import Check, FieldError, Model
 from fairway_core.naming import DEFAULT_PATTERN, NAME_TAG, OWN_TAGS, ROLE_TAG, check_pattern
 
-_Tags = TypeVar("_Tags", bound=Mapping[str, str])
 _FORBIDDEN = frozenset("<>%&\\?/")
 # Azure DNS accepts no tag name with a space or another special character, nor one that begins with
 # a digit: private zones drop such a tag, and each plan adds it again. Source: Azure documentation,
@@ -24,8 +20,8 @@ _ALL_OURS = (*OWN_TAGS, ROLE_TAG, NAME_TAG)
 _RESERVED = ("microsoft", "azure", "windows")
 
 
-def require_valid_tags(tags: _Tags) -> _Tags:
-    """Returns the tags. Raises FieldError for one that Azure would refuse."""
+def require_valid_tags(tags: Mapping[str, str]) -> None:
+    """Raises FieldError for a tag that Azure would refuse."""
     seen: dict[str, str] = {}
     for name, value in tags.items():
         _check_name(name)
@@ -39,15 +35,13 @@ def require_valid_tags(tags: _Tags) -> _Tags:
         if len(value) > most:
             message = f"the value of `{name}` has {len(value)} characters"
             raise FieldError(message, f"Azure allows up to {most}", (name,))
-    return tags
 
 
-def require_own_tags(tags: _Tags) -> _Tags:
-    """Returns the tags. Raises FieldError for one that Fairway sets."""
+def require_own_tags(tags: Iterable[str]) -> None:
+    """Raises FieldError for a tag that Fairway sets."""
     for name in tags:
         if name.lower() in OWN_TAGS:
             raise FieldError(f"Fairway sets the tag `{name.lower()}` itself", "remove it", (name,))
-    return tags
 
 
 def _check_name(name: str) -> None:
@@ -72,23 +66,19 @@ def _check_name(name: str) -> None:
         )
 
 
-def check_tags(tags: Mapping[str, str], *, makes_zones: bool) -> None:
-    """Raises FieldError if a resource of the environment would not take all tags: with
-    `makes_zones` there are private DNS zones, which take fewer tags and restrict their names."""
-    check_number(tags, of_zone=makes_zones, ours=OWN_TAGS if makes_zones else _ALL_OURS)
-
-
-def check_number(tags: Mapping[str, str], *, of_zone: bool, ours: Collection[str] = ()) -> None:
-    """Raises FieldError if a resource, or a private DNS zone, does not take all of these tags
-    beside `ours`, or not their names."""
+def check_number(tags: Mapping[str, str], *, of_zone: bool, ours: bool = False) -> None:
+    """Raises FieldError if a resource, or a private DNS zone, which takes fewer, does not take all
+    of these tags, with `ours` beside Fairway's own, or not their names."""
+    own: tuple[str, ...] = _ALL_OURS if ours else ()
     most, where = limit("tags_of_resource"), "a resource"
     if of_zone:
         most, where = limit("tags_of_private_dns_zone"), "the DNS zone of a private endpoint"
-    if len(tags) + len(ours) > most:
-        more = f" and {len(ours)} of Fairway's own" if ours else ""
+        own = OWN_TAGS if ours else ()
+    if len(tags) + len(own) > most:
+        more = f" and {len(own)} of Fairway's own" if ours else ""
         raise FieldError(
             f"{len(tags)} tags{more} are too many for {where}",
-            f"Azure allows {most} there: keep {most - len(ours)}",
+            f"Azure allows {most} there: keep {most - len(own)}",
             ("tags",),
         )
     for name in tags if of_zone else ():
@@ -101,15 +91,11 @@ def check_number(tags: Mapping[str, str], *, of_zone: bool, ours: Collection[str
             )
 
 
-Tags = Annotated[
-    dict[str, str], AfterValidator(require_own_tags), AfterValidator(require_valid_tags)
-]
-TagArgument = Annotated[
-    Mapping[str, str], AfterValidator(require_own_tags), AfterValidator(require_valid_tags)
-]
+Tags = Annotated[dict[str, str], Check(require_own_tags), Check(require_valid_tags)]
+TagArgument = Annotated[Mapping[str, str], Check(require_own_tags), Check(require_valid_tags)]
 
 
-NamePattern = Annotated[str, validator_of(check_pattern)]
+NamePattern = Annotated[str, Check(check_pattern)]
 
 
 class NamePatterns(Model):

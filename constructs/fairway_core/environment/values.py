@@ -6,19 +6,18 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from ipaddress import AddressValueError, IPv4Address, IPv4Network, NetmaskValueError
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator
+from pydantic import BeforeValidator, Field, PlainValidator
 
-from fairway_core.documents import FieldError, Model, matching, matching_in_schema, schema_pattern
+from fairway_core.documents import Check, FieldError, Model, matching
 from fairway_core.findings import UserError
+from fairway_core.light_fields import as_field_error
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from fairway_core.catalog import VmSize
-
-_Named = TypeVar("_Named", bound="Mapping[str, Any]")
 
 # A wider range is not one that somebody owns, but a part of the internet.
 WIDEST_RANGE = 8
@@ -26,20 +25,10 @@ _ENVIRONMENT_NAME = r"[a-z][a-z0-9-]{0,10}[a-z0-9]"
 _ITEM_NAME = re.compile(r"[a-z]([a-z0-9-]{0,18}[a-z0-9])?")
 # A file server's volume group has its file system's name, and so has a folder below /dev: these
 # names are taken.
-_DEVICE_FOLDERS = frozenset(
+DEVICE_FOLDERS = frozenset(
     {"block", "bsg", "bus", "char", "cpu", "disk", "dma-heap", "dri", "fd", "hugepages"}
-    | {
-        "infiniband",
-        "input",
-        "mapper",
-        "mqueue",
-        "net",
-        "pts",
-        "shm",
-        "snd",
-        "vfio",
-        "virtio-ports",
-    }
+    | {"infiniband", "input", "mapper", "mqueue", "net", "pts", "shm", "snd"}
+    | {"vfio", "virtio-ports"}
 )
 _LOCATION = re.compile(r"[a-z][a-z0-9]+")
 _SIZE_NAME = r"Standard_\w+(-\w+)?"
@@ -52,14 +41,13 @@ _SYSTEM_FOLDERS = frozenset(
 _LOCAL_DISKS = ("/mnt", "/mnt/resource", "/mnt/resource_nvme", "/mnt/batch")
 
 
-def _location(location: str) -> str:
+def _location(location: str) -> None:
     if not _LOCATION.fullmatch(location):
         near = re.sub(r"[^a-z0-9]", "", location.lower())
         raise FieldError(
             f"`{location}` is not an Azure region's name",
             f"did you mean `{near}`?" if _LOCATION.fullmatch(near) else "for example westeurope",
         )
-    return location
 
 
 def ip_range(value: object) -> IPv4Network:
@@ -79,7 +67,7 @@ def ip_range(value: object) -> IPv4Network:
         raise FieldError(f"`{value}` does not start at its network's address", hint) from None
 
 
-def _mount_path(path: str) -> str:
+def _mount_path(path: str) -> None:
     if not _PATH.fullmatch(path) or {".", ".."} & set(path.split("/")):
         hint = "letters, digits, dots, hyphens and underscores between slashes: /data"
         raise FieldError(f"`{path}` is not an absolute, plain path", hint)
@@ -87,7 +75,6 @@ def _mount_path(path: str) -> str:
     hides = path.split("/")[1] in _SYSTEM_FOLDERS or path in _LOCAL_DISKS
     if hides or path.startswith("/home/"):
         raise FieldError(f"a mount on `{path}` would hide part of the system", "try /data")
-    return path
 
 
 # Terms of Azure Batch and AKS for spare capacity.
@@ -96,19 +83,18 @@ FOREIGN_SPOT = dict.fromkeys(
 )
 
 
-def _of_five_decimals(price: float) -> float:
+def _of_five_decimals(price: float) -> None:
     if round(price, 5) != price:
         near = f"{max(price, 0.00001):.5f}"
         raise FieldError("Azure takes a price with up to five decimals", f"for example {near}")
-    return price
 
 
 # The upper bound is no limit of Azure's: it refuses infinity, and what nobody means.
-SpotPrice = Annotated[float, Field(gt=0, le=10_000), AfterValidator(_of_five_decimals)]
+SpotPrice = Annotated[float, Field(gt=0, le=10_000), Check(_of_five_decimals)]
 
 
-def require_azure_names(items: _Named) -> _Named:
-    """Returns the items. Raises FieldError for a key that cannot be part of an Azure name."""
+def require_azure_names(items: Iterable[str]) -> None:
+    """Raises FieldError for a key that cannot be part of an Azure name."""
     for name in items:
         if not _ITEM_NAME.fullmatch(name):
             raise FieldError(
@@ -116,26 +102,19 @@ def require_azure_names(items: _Named) -> _Named:
                 "1 to 20 lower-case letters, digits and hyphens; first a letter, last no hyphen",
                 path=(name,),
             )
-    return items
 
 
-def named_unlike_devices(filesystems: _Named) -> _Named:
-    """Returns the file systems. Raises FieldError for the first name that collides with a folder of
-    Linux's devices."""
-    for name in filesystems:
-        if name in _DEVICE_FOLDERS:
-            hint = f"choose another name, for example {name}-data"
-            raise FieldError(f"`{name}` is a folder of Linux's devices", hint, path=(name,))
-    return filesystems
+def unlike(taken: Collection[str], what: str, example: str = "") -> Check:
+    """Returns a check that refuses items with a taken name, which is `what`; `{}` in the `example`
+    for another one is the name."""
 
+    def check(items: Iterable[str]) -> None:
+        for name in items:
+            if name in taken:
+                hint = f"choose another name{example.format(name)}"
+                raise FieldError(f"`{name}` is {what}", hint, (name,))
 
-def named_unlike_this_machine(clusters: _Named) -> _Named:
-    """Returns the clusters. Raises FieldError for one named `local`, the target of this machine."""
-    if "local" in clusters:
-        raise FieldError(
-            "`local` is the target on your own machine", "choose another name", ("local",)
-        )
-    return clusters
+    return Check(check)
 
 
 def offered_size(name: str) -> VmSize:
@@ -153,15 +132,14 @@ def offered_size(name: str) -> VmSize:
     return size
 
 
-def x64(usual: str) -> AfterValidator:
+def x64(usual: str) -> Check:
     """Returns a validator that refuses unavailable and Arm sizes, for Fairway's own machines."""
 
-    def check(name: str) -> str:
+    def check(name: str) -> None:
         if offered_size(name).architecture != "x64":
             raise FieldError(f"`{name}` is an Arm size", f"take {usual} or a larger one")
-        return name
 
-    return AfterValidator(check)
+    return Check(check)
 
 
 def most_nodes_path(nodes: object) -> tuple[str, ...]:
@@ -184,12 +162,6 @@ def _ip_address(value: object) -> IPv4Address:
         raise FieldError(f"`{value}` is not an IPv4 address", "for example 10.0.0.4") from None
 
 
-def as_field_error(error: UserError, path: tuple[str | int, ...] = ()) -> FieldError:
-    """Returns the first finding of an error as a FieldError."""
-    finding = error.findings[0]
-    return FieldError(finding.message, finding.hint, path=path)
-
-
 @contextmanager
 def below_path(*path: str) -> Iterator[None]:
     """Puts a path before that of a FieldError, and turns a look-up's UserError into one."""
@@ -203,23 +175,8 @@ def below_path(*path: str) -> Iterator[None]:
 
 
 def are_nested(path: str, other: str) -> bool:
-    """Returns True if one of two folders is the other, or inside it.
-
-    >>> are_nested("/data/home", "/data"), are_nested("/data", "/data2")
-    (True, False)
-    """
+    """Returns True if one of two folders is the other, or inside it."""
     return f"{path}/".startswith(f"{other}/") or f"{other}/".startswith(f"{path}/")
-
-
-def validator_of(check: Callable[[str], object]) -> AfterValidator:
-    """Returns a validator that refuses text for which `check` raises an error, with its message."""
-
-    def accepted(text: str) -> str:
-        with below_path():
-            check(text)
-        return text
-
-    return AfterValidator(accepted)
 
 
 class DescribedSize(Model):
@@ -228,8 +185,11 @@ class DescribedSize(Model):
 
     name: Annotated[
         str,
-        matching_in_schema(
-            _SIZE_NAME, "`{}` is not the name of a VM size", "such as Standard_ND96isr_H100_v5"
+        matching(
+            _SIZE_NAME,
+            "`{}` is not the name of a VM size",
+            "such as Standard_ND96isr_H100_v5",
+            in_schema=True,
         ),
     ]
     """Its name in Azure."""
@@ -263,16 +223,17 @@ def _size_text(value: object) -> object:
 
 
 SizeText = Annotated[str, BeforeValidator(_size_text, json_schema_input_type=str | DescribedSize)]
-OfferedSize = Annotated[SizeText, validator_of(offered_size)]
+OfferedSize = Annotated[SizeText, Check(offered_size)]
 EnvironmentName = Annotated[
     str,
-    matching_in_schema(
+    matching(
         _ENVIRONMENT_NAME,
         "`{}` is not a valid environment name",
         "2 to 12 lower-case letters, digits and hyphens; first a letter, last no hyphen",
+        in_schema=True,
     ),
 ]
-Location = Annotated[str, AfterValidator(_location), schema_pattern(_LOCATION.pattern)]
+Location = Annotated[str, Check(_location, _LOCATION.pattern)]
 StackId = Annotated[
     str,
     matching(
@@ -290,4 +251,4 @@ KeyName = Annotated[
 Zone = Literal[1, 2, 3]
 Address = Annotated[IPv4Address, PlainValidator(_ip_address, json_schema_input_type=str)]
 Range = Annotated[IPv4Network, PlainValidator(ip_range, json_schema_input_type=str)]
-MountPath = Annotated[str, AfterValidator(_mount_path), schema_pattern(_PATH.pattern)]
+MountPath = Annotated[str, Check(_mount_path, _PATH.pattern)]

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING, Annotated
-from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, field_validator
 
-from fairway_core.documents import FieldError, Model, matching
+from fairway_core.documents import FieldError, Model, matching, require
 from fairway_core.environment.values import Range
 from fairway_core.public_ranges import is_private
 from fairway_core.resource_ids import GUID, VaultId
 
 if TYPE_CHECKING:
-    from ipaddress import IPv4Network
-
     from fairway_core.environment.access import Access
     from fairway_core.environment.network import Network
     from fairway_core.environment.slurm import Slurm
@@ -32,21 +29,20 @@ _WHEEL = matching(
 )
 
 
-def _id(text: str) -> str:
-    if not re.fullmatch(GUID, text):
-        message = f"`{text}` is not an id of Entra ID"
-        raise FieldError(message, "az ad app list --display-name NAME --query [].appId -o tsv")
-    return text.lower()
-
-
-def _private(network: IPv4Network) -> IPv4Network:
-    if not is_private(network):
-        message = f"nobody connects from `{network}`: the login node has no public address"
-        raise FieldError(message, "name ranges of your networks or VPN, for example 10.8.0.0/16")
-    return network
-
-
-_Id = Annotated[str, AfterValidator(_id)]
+_PRIVATE = require(
+    is_private,
+    "nobody connects from `{}`: the login node has no public address",
+    "name ranges of your networks or VPN, for example 10.8.0.0/16",
+)
+_Id = Annotated[
+    str,
+    matching(
+        GUID,
+        "`{}` is not an id of Entra ID",
+        "az ad app list --display-name NAME --query [].appId -o tsv",
+    ),
+    AfterValidator(str.lower),
+]
 _SecretName = Annotated[
     str,
     matching(
@@ -81,7 +77,7 @@ class Web(Model, defer_build=True):
     """The name of the vault's secret that holds the application's client secret."""
     account: str
     """The account that submits to Slurm: a name from `access.users` without `admin`."""
-    allowed: tuple[Annotated[Range, AfterValidator(_private)], ...] = Field(default=())
+    allowed: tuple[Annotated[Range, _PRIVATE], ...] = Field(default=())
     """Private address ranges, such as those of a VPN, that may open the page."""
     package: Annotated[str, _WHEEL]
     """The wheel of Fairway with its digest: `https://…/fairway_hpc-VERSION-py3-none-any.whl#sha256=…`,
@@ -95,16 +91,6 @@ class Web(Model, defer_build=True):
             message = f"`{url}` is not https:// and a name alone"
             raise FieldError(message, "for example `https://runs.example.org`")
         return found
-
-    @property
-    def vault_name(self) -> str:
-        """The name of the vault."""
-        return self.vault.rpartition("/")[2]
-
-    @property
-    def package_host(self) -> str:
-        """The host from which the login node downloads the wheel, or "" for a local file."""
-        return urlsplit(self.package).hostname or ""
 
 
 def check_web(web: Web | None, slurm: Slurm | None, access: Access, network: Network) -> None:

@@ -89,7 +89,7 @@ def cost(
     if json_:
         print(json.dumps(facts, indent=1))
     else:
-        asked = not offline and prices is None and not getattr(chosen, "is_away", False)
+        asked = getattr(chosen, "service", None) is not None
         elsewhere = None if asked else best_priced_region(parts, chosen, snapshot().regions)
         print_costs(facts, asked=asked, elsewhere=elsewhere)
 
@@ -137,7 +137,7 @@ def _print_runs(
 
 
 def _prices(file: Path | None, *, offline: bool) -> Prices:
-    from fairway_core.cost.cache import AskedOrAtHand, CachedPrices, prices_at_hand
+    from fairway_core.cost.cache import CachedPrices, prices_at_hand
     from fairway_core.cost.service import DEADLINE, PriceService
     from fairway_runner.engines import outage
     from fairway_runner.engines.outage import Silence
@@ -153,7 +153,7 @@ def _prices(file: Path | None, *, offline: bool) -> Prices:
     def say_away(error: UserError) -> None:
         warn(*(replace(finding, severity=Severity.WARNING) for finding in error.findings))
 
-    return AskedOrAtHand(CachedPrices(service), say_away)
+    return CachedPrices(service, warn=say_away)
 
 
 def _region(name: str | None, prices: Path | None) -> str | None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, field_validator
 
 from fairway_agent.resources import Wanted
-from fairway_core.documents import FieldError, Later, Model, matching_in_schema, schema_pattern
+from fairway_core.documents import Check, FieldError, Later, Model, matching, require
 from fairway_core.fields import Span
 from fairway_core.light_fields import is_image
 from fairway_runner.jobs.job_fields import (
@@ -20,7 +20,6 @@ from fairway_runner.jobs.job_fields import (
     Scalar,
     Tags,
     Targets,
-    require,
     require_pattern,
 )
 
@@ -89,11 +88,10 @@ def _metric_pattern(value: str) -> str:
     return value
 
 
-def _secret_source(value: str) -> str:
+def _secret_source(value: str) -> None:
     if not re.fullmatch(_SECRET_SOURCE, value):
         hint = "write keyvault:NAME, or on `local` env:NAME, a variable of your own environment"
         raise FieldError("this does not name the source of a secret", hint, secret=True)
-    return value
 
 
 def _ranks(value: Any) -> Any:
@@ -137,7 +135,7 @@ ProgramText = Annotated[
     str,
     require(str.strip, "the command is empty", "write the command, for example `python train.py`"),
 ]
-SecretSource = Annotated[str, AfterValidator(_secret_source), schema_pattern(_SECRET_SOURCE)]
+SecretSource = Annotated[str, Check(_secret_source, _SECRET_SOURCE)]
 MetricPattern = Annotated[str, AfterValidator(_metric_pattern)]
 Image = Annotated[
     str,
@@ -150,10 +148,11 @@ Image = Annotated[
 ]
 SlurmName = Annotated[
     str,
-    matching_in_schema(
+    matching(
         r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}",
         "`{}` cannot be a name in Slurm",
         "letters, digits, hyphens, underscores and periods, at most 64; first a letter or digit",
+        in_schema=True,
     ),
 ]
 _BY_VARIABLES = AfterValidator(_distinct_variables)
@@ -261,8 +260,11 @@ class Container(Model):
     shm_size: (
         Annotated[
             str,
-            matching_in_schema(
-                r"[1-9][0-9]*[kmg]", "`{}` is not a size", "a number with k, m or g, such as 8g"
+            matching(
+                r"[1-9][0-9]*[kmg]",
+                "`{}` is not a size",
+                "a number with k, m or g, such as 8g",
+                in_schema=True,
             ),
         ]
         | None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, Discriminator, Field, Tag, ValidationInfo, field_validator
 
-from fairway_core.documents import Document, FieldError, Model, rule
+from fairway_core.documents import Check, Document, FieldError, Model, require, rule
 from fairway_core.findings import Finding, Severity
-from fairway_core.light_fields import Check, Name
+from fairway_core.light_fields import Name
 
 if TYPE_CHECKING:
     from fairway_core.yaml_text import DataPath
@@ -23,17 +23,6 @@ ParamValue = Scalar | list[Scalar]
 
 IDENTIFIER = r"[A-Za-z_][A-Za-z0-9_]{0,63}"
 """Pattern of parameter names."""
-
-
-def require(is_fit: Callable[[Any], object], fault: str, hint: str, pattern: str = "") -> Check:
-    """Returns a check that raises FieldError with the `fault`, in which `{}` is the unfit value."""
-
-    def check(value: Any) -> Any:
-        if not is_fit(value):
-            raise FieldError(fault.format(value), hint)
-        return value
-
-    return Check(check, pattern)
 
 
 def require_pattern(pattern: str, fault: str, hint: str, *, in_schema: bool = False) -> Check:

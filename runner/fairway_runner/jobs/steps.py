@@ -13,13 +13,13 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from fairway_core.documents import Document, FieldError, Model, rule
+from fairway_core.documents import Document, FieldError, Model, require, rule
 from fairway_core.findings import UserError
 from fairway_core.schema import Schema, schema_of
 from fairway_core.suggestions import did_you_mean
 from fairway_core.yaml_text import DataPath, YamlText
 from fairway_runner.jobs.job import Job, JobName
-from fairway_runner.jobs.job_fields import Note, Tags, require, require_pattern
+from fairway_runner.jobs.job_fields import Note, Tags, require_pattern
 from fairway_runner.jobs.sweep_values import Called
 
 # Fields of the entire run that no step can have.

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pydantic import AfterValidator, ConfigDict, Field, Tag, model_validator
 
-from fairway_core.documents import FieldError, Model, rule
-from fairway_runner.jobs.job_fields import Identifier, Scalar, require, require_pattern
+from fairway_core.documents import FieldError, Model, require, rule
+from fairway_runner.jobs.job_fields import Identifier, Scalar, require_pattern
 from fairway_runner.jobs.sweep_values import (
     MOST_POINTS,
     Axis,

@@ -161,7 +161,10 @@ def _optional_providers(environment: Environment) -> Iterator[str]:
     if environment.budget is not None:
         yield "Microsoft.Consumption"
     for filesystem in environment.filesystems.values():
-        yield from filesystem.providers
+        if filesystem.is_backed_up:
+            yield "Microsoft.RecoveryServices"
+        if filesystem.provider:
+            yield filesystem.provider
 
 
 def _has(environment: Environment, field: str) -> bool:

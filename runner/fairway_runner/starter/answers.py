@@ -17,9 +17,10 @@ from pydantic import TypeAdapter, ValidationError
 from fairway_core.catalog import default_image, image, limit, vm_size
 from fairway_core.catalog.limits import require_region
 from fairway_core.documents import FieldError
-from fairway_core.environment.values import Location, as_field_error, offered_size
+from fairway_core.environment.values import Location, offered_size
 from fairway_core.fields import PLACEHOLDER, Email
 from fairway_core.findings import Finding, UserError
+from fairway_core.light_fields import as_field_error
 from fairway_core.suggestions import did_you_mean
 
 # For each cluster engine, the default first: a VM size, and a number of such nodes.

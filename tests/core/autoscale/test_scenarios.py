@@ -231,11 +231,8 @@ def test_autoscale_schedules_follow_weekday_and_hour(evaluate: Evaluate) -> None
         (-6, datetime(2026, 3, 3, 0, 0, tzinfo=UTC), False),  # 18:00 local time
         (5.5, datetime(2026, 3, 2, 2, 30, tzinfo=UTC), True),
         (5.5, datetime(2026, 3, 2, 2, 29, tzinfo=UTC), False),
-        (
-            10,
-            datetime(2026, 3, 1, 23, 0, tzinfo=UTC),
-            True,
-        ),  # Sunday in UTC, Monday 9:00 local time
+        # Sunday in UTC, Monday 9:00 local time.
+        (10, datetime(2026, 3, 1, 23, 0, tzinfo=UTC), True),
     ],
 )
 def test_autoscale_workday_applies_utc_offset(
@@ -298,11 +295,7 @@ SPOT = "$TargetLowPriorityNodes = 2; $TargetDedicatedNodes = 3;"
         ("$TargetLowPriorityNodes = 1; $TargetDedicatedNodes = 0;", "", {"spot": True}),
         (SPOT, "", {"spot": True, "mpi": False}),
         (f"{GUARDED} $TargetDedicatedNodes = x;", "", {}),
-        (
-            "$TargetDedicatedNodes = avg($ActiveTasks.GetSample(TimeInterval_Minute * 5, 70));",
-            "",
-            {},
-        ),
+        (f"{AVERAGE}(TimeInterval_Minute * 5, 70));", "", {}),
         (f"{AVERAGE}((3 * Minute), 70));", "", {}),
         (f"// $TargetLowPriorityNodes = 9;\n{ONE}", "", {}),
         (ONE, "not set the number of Spot nodes", {"spot": True}),

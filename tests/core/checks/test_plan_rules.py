@@ -74,6 +74,11 @@ def test_plan_rules_report_lost_infiniband(
 
 
 MADE = {"instances": 2, "extension": [{"name": "a"}], "custom_data": "a"}
+OTHER = {**MADE, "custom_data": "b"}
+SMALL, LARGE = ({"os_disk": [{"disk_size_gb": gib}]} for gib in (64, 128))
+LOCAL = {"os_disk": [{"diff_disk_settings": [{"option": "Local"}]}]}
+KEYS = [{"admin_ssh_key": [{"k": key}]} for key in "ab"]
+VERSIONS = [{"orchestrator_version": version} for version in ("1.33", "1.34")]
 FIXED = {"node_count": 3, "auto_scaling_enabled": False}
 CLOSED = {"local_account_disabled": True, "private_cluster_enabled": True}
 # The provider reads JSON back without spaces.
@@ -84,14 +89,8 @@ COMPACT, SPACED = ([{"settings": text}] for text in ('{"a":1}', '{"a": 1}'))
     ("type_", "before", "after", "said"),
     [
         (SET, {"custom_data": "a"}, {"custom_data": "b"}, {"mixed-nodes": "custom_data"}),
-        (
-            *(SET, {"os_disk": [{"disk_size_gb": 64}]}, {"os_disk": [{"disk_size_gb": 128}]}),
-            {"mixed-nodes": "os_disk"},
-        ),
-        (
-            *(SET, {"admin_ssh_key": [{"k": "a"}]}, {"admin_ssh_key": [{"k": "b"}]}),
-            {"mixed-nodes": "admin_ssh_key"},
-        ),
+        (SET, SMALL, LARGE, {"mixed-nodes": "os_disk"}),
+        (SET, *KEYS, {"mixed-nodes": "admin_ssh_key"}),
         (SET, {"instances": 2}, {"instances": 3}, {}),
         (SET, {"tags": {}}, {"tags": {"a": "b"}}, {}),
         (SET, {"os_disk": [{"edge": ""}]}, {"os_disk": [{"edge": None}]}, {}),
@@ -99,40 +98,25 @@ COMPACT, SPACED = ([{"settings": text}] for text in ('{"a":1}', '{"a": 1}'))
         (SET, {"instances": 2, "extension": COMPACT}, {"instances": 2, "extension": SPACED}, {}),
         # Reimaging a node for another user's account would needlessly lose its disk.
         (SET, MADE, {**MADE, "extension": []}, {"mixed-nodes": "until each is brought up to date"}),
-        (
-            *(SET, MADE, {**MADE, "extension": [], "custom_data": "b"}),
-            {"mixed-nodes": "until each is reimaged"},
-        ),
-        (SET, {**MADE, "instances": 0}, {**MADE, "instances": 0, "custom_data": "b"}, {}),
+        (SET, MADE, {**OTHER, "extension": []}, {"mixed-nodes": "until each is reimaged"}),
+        (SET, {**MADE, "instances": 0}, {**OTHER, "instances": 0}, {}),
         (
             *(SET, {"instances": 4, "sku": "a"}, {"instances": 3, "sku": "b"}),
             {"mixed-nodes": "the 3 nodes of", "lost-nodes": "the 1 node of"},
         ),
-        (
-            *(SET, {**MADE, "upgrade_mode": "Automatic"}, {**MADE, "custom_data": "b"}),
-            {"mixed-nodes": "Azure would reimage the 2 nodes of"},
-        ),
+        (SET, {**MADE, "upgrade_mode": "Automatic"}, OTHER, {"mixed-nodes": "reimage the 2 nodes"}),
         (POOL, _of_pool(3, 2), None, {"lost-nodes": "the 5 nodes of"}),
         (POOL, {"fixed_scale": []}, None, {"lost-nodes": "the nodes of"}),
         (POOL, _of_pool(2), None, {"lost-nodes": "its jobs stay in the account without nodes"}),
         # A dedicated node cannot become a Spot node.
         (POOL, _of_pool(3, 0), _of_pool(1, 3), {"lost-nodes": "the 2 nodes of"}),
         (POOL, _of_pool(3, 0), {"auto_scale": [{}]}, {}),
-        (
-            *(NODE_POOL, {"node_count": 0, "auto_scaling_enabled": True}, None),
-            {"lost-nodes": "the nodes of"},
-        ),
+        (NODE_POOL, {**FIXED, "auto_scaling_enabled": True}, None, {"lost-nodes": "the nodes of"}),
         (NODE_POOL, FIXED, {**FIXED, "node_count": 1}, {"lost-nodes": "the 2 nodes of"}),
         (NODE_POOL, FIXED, {**FIXED, "node_count": 4}, {}),
         (KUBERNETES, CLOSED, None, {"lost-cluster": "every job in the cluster ends"}),
-        (
-            *(NODE_POOL, {"orchestrator_version": "1.33"}, {"orchestrator_version": "1.34"}),
-            {"upgraded-nodes": "for Kubernetes 1.34 in place of 1.33"},
-        ),
-        (
-            *(VM, {"os_disk": [{"diff_disk_settings": [{"option": "Local"}]}]}, None),
-            {"lost-nodes": ""},
-        ),
+        (NODE_POOL, *VERSIONS, {"upgraded-nodes": "for Kubernetes 1.34 in place of 1.33"}),
+        (VM, LOCAL, None, {"lost-nodes": ""}),
     ],
 )
 @pytest.mark.parametrize("secret", [False, True])
@@ -172,7 +156,7 @@ def test_plan_rules_report_replaced_nodes_with_the_reason(
 
 def test_plan_rules_hint_at_file_sections_that_replace_a_single_vm() -> None:
     def hint(type_: str, path: str) -> str:
-        made = {"instances": 2, "os_disk": [{"diff_disk_settings": [{"option": "Local"}]}]}
+        made = {"instances": 2, **LOCAL}
         change = _resource(type_, made, made, "delete create", replace_paths=[[path]])
         return next(each.hint for each in _check(change) if each.id == "lost-nodes")
 
@@ -219,7 +203,7 @@ def test_plan_rules_report_slurm_version_unable_to_read_saved_state(
     [
         ({"size": "a"}, {"size": "b"}, "would restart, as size changes"),
         ({"encryption_at_host_enabled": False}, {"encryption_at_host_enabled": True}, "restart"),
-        ({"os_disk": [{"disk_size_gb": 64}]}, {"os_disk": [{"disk_size_gb": 128}]}, "os_disk.disk"),
+        (SMALL, LARGE, "os_disk.disk"),
         ({"dedicated_host_id": ""}, {"dedicated_host_id": None}, ""),
         ({"size": "a"}, {}, ""),
         ({"tags": {}}, {"tags": {"a": "b"}}, ""),
@@ -250,10 +234,7 @@ ADDRESS = {"id": "/a", "ip_address": "203.0.113.7"}
         ),
         # A bastion's address, which no firewall has to admit.
         ([NAT, _resource("azurerm_public_ip", {**ADDRESS, "id": "/b"}, None, "delete")], {}),
-        (
-            [_resource("azurerm_consumption_budget_resource_group", {}, {}, "delete create")],
-            {},
-        ),
+        ([_resource("azurerm_consumption_budget_resource_group", {}, {}, "delete create")], {}),
     ],
 )
 def test_plan_rules_report_lost_gateway_or_address_unless_network_is_deleted(
@@ -311,9 +292,11 @@ DENY = {**OPEN, "name": "deny", "access": "Deny"}
 GATEWAY = {**RULE, "source_address_prefix": "GatewayManager", "destination_port_range": "443"}
 PEOPLE = {**GATEWAY, "name": "people", "source_address_prefix": "Internet"}
 BASTION = [{**GATEWAY, "name": "gateway"}, PEOPLE]
+SSH = {"destination_port_range": "22"}
 TO_GROUP = "azurerm_subnet_network_security_group_association"
 OPENS, HIDDEN = "`azurerm_storage_account.x` would open: ", "as a secret, so nobody can see whom it"
 PUBLIC, HERE = {"public_network_access_enabled": True}, {"public_network_access_enabled": False}
+ACLS = "network_acls"
 
 
 def _rules(action: str, *ranges: str, name: str = "network_rules") -> dict[str, Any]:
@@ -338,21 +321,13 @@ def _rules(action: str, *ranges: str, name: str = "network_rules") -> dict[str, 
         (TO_GROUP, None, {"id": "x"}, None),
         # Fairway's own rules.
         (GROUP, None, {"security_rule": BASTION}, None),
-        (
-            GROUP,
-            None,
-            {"security_rule": [*BASTION, {**PEOPLE, "destination_port_range": "22"}]},
-            "",
-        ),
+        (GROUP, None, {"security_rule": [*BASTION, {**PEOPLE, **SSH}]}, ""),
         (GROUP, None, {"security_rule": [{**RULE, "source_address_prefix": "AzureMonitor"}]}, None),
         (ACCOUNT, HERE, PUBLIC, f"{OPENS}public_network_access_enabled = true"),
         (ACCOUNT, PUBLIC, HERE, None),
         (ACCOUNT, PUBLIC, PUBLIC, None),
         (ACCOUNT, _rules("Deny"), _rules("Allow"), f"{OPENS}network_rules admits every network"),
-        (
-            *(ACCOUNT, _rules("Deny", name="network_acls")),
-            *(_rules("Deny", "52.1.2.3", name="network_acls"), "52.1.2.3"),
-        ),
+        (ACCOUNT, _rules("Deny", name=ACLS), _rules("Deny", "52.1.2.3", name=ACLS), "52.1.2.3"),
         (ACCOUNT, _rules("Deny", "52.1.2.3"), _rules("Deny"), None),
     ],
 )
@@ -370,12 +345,7 @@ def test_plan_rules_report_rules_and_services_opened_to_the_internet(
         (RULES, OPEN, {"source_address_prefix": True}, HIDDEN),
         (ACCOUNT, PUBLIC, PUBLIC, ""),
         (ACCOUNT, PUBLIC, True, ""),
-        (
-            ACCOUNT,
-            {"network_rules": [{"default_action": "Allow"}]},
-            {"network_rules": True},
-            HIDDEN,
-        ),
+        (ACCOUNT, _rules("Allow"), {"network_rules": True}, HIDDEN),
     ],
 )
 def test_plan_rules_report_network_openings_hidden_by_sensitive_marks(
@@ -418,37 +388,28 @@ def test_plan_rules_report_service_opened_to_ranges_once_with_ranges(service: An
 
 SUBNETS = {"virtual_network_subnet_ids": True}
 DENIES, ADMITS = _rules("Deny")["network_rules"], "`azurerm_x.x` would admit "
-LATER = "known only after apply"
+LATER, DENY_ALL = "known only after apply", {"default_action": "Deny"}
 
 
 @pytest.mark.parametrize(
     ("public", "before", "after", "unknown", "said"),
     [
         # A range of a NAT gateway that is replaced, alone and beside another.
+        (True, DENIES, [DENY_ALL], [{"ip_rules": True}], f"{ADMITS}ranges that are"),
         (
-            True,
-            DENIES,
-            [{"default_action": "Deny"}],
-            [{"ip_rules": True}],
-            f"{ADMITS}ranges that are",
-        ),
-        (
-            *(True, DENIES, [{"default_action": "Deny", "ip_rules": ["52.1.2.3", None]}]),
+            *(True, DENIES, [{**DENY_ALL, "ip_rules": ["52.1.2.3", None]}]),
             *([{"ip_rules": [False, True]}], f"{ADMITS}52.1.2.3, ranges that are {LATER}"),
         ),
-        (
-            *(True, None, [{"default_action": "Deny", "ip_rules": [None]}]),
-            *([{"ip_rules": [True]}], f"{ADMITS}ranges that are"),
-        ),
+        (True, None, [{**DENY_ALL, "ip_rules": [None]}], [{"ip_rules": [True]}], f"{ADMITS}ranges"),
         # The provider's own, as none are given.
         (
-            *(True, None, [{"default_action": "Deny", "virtual_network_subnet_ids": ["/x"]}]),
+            *(True, None, [{**DENY_ALL, "virtual_network_subnet_ids": ["/x"]}]),
             *([{"ip_rules": True}], "would open: public_network_access_enabled = true"),
         ),
         (True, DENIES, [{}], [{"default_action": True}], "whom network_rules admits"),
         (True, DENIES, None, True, "whom network_rules admits"),
         # Nobody gets in, or only a subnet.
-        (False, None, [{"default_action": "Deny"}], [{"ip_rules": True}], None),
+        (False, None, [DENY_ALL], [{"ip_rules": True}], None),
         (False, None, None, True, None),
         (True, DENIES, DENIES, [SUBNETS], None),
     ],
@@ -561,16 +522,11 @@ def test_plan_rules_ignore_same_role_on_a_recreated_resource(role: str, wider: b
 @pytest.mark.parametrize("kept", [False, True])
 def test_plan_rules_ignore_rules_deleted_with_their_subnet(kept: bool) -> None:
     """Switching off a Bastion deletes its subnet and its rules with it."""
+    held = {"subnet_id": f"/n/subnets/{'b' if kept else 'a'}", "network_security_group_id": "/g"}
     gone = [
         _resource("azurerm_subnet", {"id": "/N/subnets/A"}, None, "delete"),
         _resource(GROUP, {"id": "/g", "security_rule": [DENY]}, None, "delete"),
-        _resource(
-            TO_GROUP,
-            {"subnet_id": "/N/subnets/b" if kept else "/n/subnets/a"}
-            | {"network_security_group_id": "/g"},
-            None,
-            "delete",
-        ),
+        _resource(TO_GROUP, held, None, "delete"),
     ]
     assert [one.id for one in _check(*gone)] == ["network-opened"] * 2 * kept
 
@@ -594,30 +550,26 @@ def test_plan_rules_never_repeat_a_secret_in_a_message() -> None:
         assert value not in _found(type_, None, new, after_sensitive={key: True})[id_]
 
 
+def _kind(sku: str) -> dict[str, str]:
+    return {"storage_account_type": sku}
+
+
+def _of(version: str | None) -> dict[str, str | None]:
+    return {"kubernetes_version": version}
+
+
 @pytest.mark.parametrize(
     ("type_", "before", "after", "said"),
     [
         (DISK, {"disk_size_gb": 1024}, {"disk_size_gb": 512}, "would shrink from 1024 to 512 GiB"),
         (DISK, {"disk_size_gb": 512}, {"disk_size_gb": 1024}, None),
-        (
-            *(DISK, {"storage_account_type": "PremiumV2_LRS"}),
-            *({"storage_account_type": "Premium_LRS"}, "from PremiumV2_LRS to Premium_LRS"),
-        ),
-        (
-            *(DISK, {"storage_account_type": "StandardSSD_LRS"}),
-            *({"storage_account_type": "Premium_LRS"}, None),
-        ),
-        (
-            *(VM, {"os_disk": [{"disk_size_gb": 128}]}, {"os_disk": [{"disk_size_gb": 64}]}),
-            "the system disk of",
-        ),
-        (VM, {"os_disk": [{"disk_size_gb": 64}]}, {"os_disk": [{"disk_size_gb": 128}]}, None),
-        (
-            *(KUBERNETES, {"kubernetes_version": "1.36.2"}, {"kubernetes_version": "1.35"}),
-            "would go back from Kubernetes 1.36 to 1.35",
-        ),
-        (KUBERNETES, {"kubernetes_version": "1.36.2"}, {"kubernetes_version": "1.36"}, None),
-        (KUBERNETES, {"kubernetes_version": "1.36"}, {"kubernetes_version": None}, None),
+        (DISK, _kind("PremiumV2_LRS"), _kind("Premium_LRS"), "from PremiumV2_LRS to Premium_LRS"),
+        (DISK, _kind("StandardSSD_LRS"), _kind("Premium_LRS"), None),
+        (VM, LARGE, SMALL, "the system disk of"),
+        (VM, SMALL, LARGE, None),
+        (KUBERNETES, _of("1.36.2"), _of("1.35"), "would go back from Kubernetes 1.36 to 1.35"),
+        (KUBERNETES, _of("1.36.2"), _of("1.36"), None),
+        (KUBERNETES, _of("1.36"), _of(None), None),
     ],
 )
 def test_plan_rules_report_changes_that_azure_refuses(

@@ -3,16 +3,11 @@
 from pathlib import Path
 
 import pytest
-from environment_files import KEY
+from environment_files import KEY, checked
 
-from fairway_core.checks import check_environment
-from fairway_core.environment import read_environment
 from fairway_core.findings import Finding, Severity, UserError
 
-LAB = """\
-name: lab
-location: westeurope
-"""
+LAB = "name: lab\nlocation: westeurope\n"
 BOX = "clusters: {box: {engine: ssh, size: Standard_NC40ads_H100_v5, nodes: 1}}\n"
 SERVER = "filesystems: {data: {kind: nfs_server, path: /data}}\n"
 ACCESS = f'access: {{ssh_keys: ["{KEY}"]'
@@ -22,10 +17,8 @@ REGISTRY += "/Microsoft.ContainerRegistry/registries/r"
 
 
 def _found(tmp_path: Path, text: str, access: str = "") -> list[Finding]:
-    file = tmp_path / "lab.yaml"
-    file.write_text(f"{LAB}{ACCESS}{access}}}\n{text}{'' if 'clusters:' in text else BOX}")
-    loaded = read_environment(file)
-    found = check_environment(loaded.environment, loaded.document)
+    text = f"{LAB}{ACCESS}{access}}}\n{text}{'' if 'clusters:' in text else BOX}"
+    found = checked(tmp_path, text)
     return [each for each in found if each.id.startswith("policy-")]
 
 

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from environment_files import checked, load
 
 from fairway_core.catalog import vm_size
-from fairway_core.checks import Asked, check_environment, check_stack
+from fairway_core.checks import Asked, check_stack
 from fairway_core.checks.environment.clusters import no_infiniband, retiring, starved_gpus
 from fairway_core.checks.job import nested_launcher
 from fairway_core.checks.terraform.network import open_to_internet
@@ -48,7 +49,7 @@ def test_rules_warn_half_a_year_before_an_image_retires(
 ) -> None:
     gallery = "/subscriptions/00000000-0000-0000-0000-000000000000/resourceGroups/lab/providers"
     image = f"{gallery}/Microsoft.Compute/galleries/lab/images/gpu/versions/1.0.0"
-    (file := tmp_path / "lab.yaml").write_text(f"""\
+    text = f"""\
 name: lab
 location: westeurope
 clusters:
@@ -58,18 +59,15 @@ clusters:
     nodes: {{min: 0, max: 8}}
     {f"image_id: {image}" if own else "image: ubuntu-hpc-2204"}
   new: {{engine: batch, size: Standard_ND96asr_v4, nodes: {{min: 0, max: 8}}}}
-""")
-    loaded = read_environment(file)
-    date = datetime.date.fromisoformat(day)
-    found = check_environment(loaded.environment, loaded.document, today=date)
+"""
+    found = checked(tmp_path, text, today=datetime.date.fromisoformat(day))
     told = [each for each in found if each.id == "retiring"]
     assert [each.message for each in told] == (
         [f"image `ubuntu-hpc-2204` {said} 2027-06-30"] if said else []
     )
     for each in told:
         assert "`ubuntu-hpc-2404`" in each.hint
-        assert each.location
-        assert each.location.line == 8
+        assert each.position[0] == 8
 
 
 @pytest.mark.parametrize(
@@ -84,7 +82,7 @@ clusters:
 def test_rules_warn_three_months_before_kubernetes_version_ends(
     tmp_path: Path, day: str, found: str
 ) -> None:
-    (file := tmp_path / "lab.yaml").write_text("""\
+    text = """\
 name: lab
 location: westeurope
 budget: {monthly: 10, emails: [me@example.com]}
@@ -92,16 +90,12 @@ tags: {owner: me}
 filesystems: {data: {kind: azure_files, path: /data}}
 kubernetes: {version: "1.34"}
 clusters: {d: {engine: kubernetes, size: Standard_D16s_v6, nodes: 2, mounts: [data], job_image: a}}
-""")
-    loaded = read_environment(file)
-    findings = check_environment(
-        loaded.environment, loaded.document, today=datetime.date.fromisoformat(day)
-    )
+"""
+    findings = checked(tmp_path, text, today=datetime.date.fromisoformat(day))
     told = [each for each in findings if each.path == "kubernetes.version"]
     assert [each.severity for each in told] == ([found] if found else [])
     for each in told:
-        assert each.location
-        assert each.location.line == 6
+        assert each.position[0] == 6
         assert "2026-11-30" in each.message
         assert '"1.36" ends on 2027-06-30' in each.hint
         assert '"1.34"' not in each.hint
@@ -320,12 +314,8 @@ def test_rules_findings_point_to_lines_of_the_file_in_order(
     tmp_path: Path, repository: Path
 ) -> None:
     text = (repository / "stacks/environments/demo.yaml").read_text()
-    file = tmp_path / "lab.yaml"
-    file.write_text(text.replace("isr_H100", "is_H100").replace("tags:", "# tags:"))
-    loaded = read_environment(file)
-    findings = check_environment(
-        loaded.environment, loaded.document, ignore=["no-budget", "no-way-in", "placeholder"]
-    )
+    text = text.replace("isr_H100", "is_H100").replace("tags:", "# tags:")
+    findings = checked(tmp_path, text, ignore=["no-budget", "no-way-in", "placeholder"])
     by_id = {finding.id: finding for finding in findings}
     assert set(by_id) == {"no-infiniband", "no-owner"}
     place = by_id["no-infiniband"].location
@@ -333,7 +323,7 @@ def test_rules_findings_point_to_lines_of_the_file_in_order(
     assert (place.text, place.length) == ("  pair:", len("pair"))
     # A missing key has no line of its own: the finding points to the document's first line.
     assert by_id["no-owner"].location is not None
-    assert findings == sorted(findings, key=lambda f: f.location.line if f.location else 0)
+    assert findings == sorted(findings, key=lambda each: each.position)
 
 
 @pytest.mark.parametrize(
@@ -352,9 +342,8 @@ def test_rules_require_zone_of_zonal_disk_unless_file_sets_none(
     repository: Path, tmp_path: Path, different: dict[str, Any], zoneless: bool, refused: bool
 ) -> None:
     text = (repository / "stacks/environments/demo.yaml").read_text()
-    file = tmp_path / "lab.yaml"
-    file.write_text(text.replace("zone: 1", "zone: none") if zoneless else text)
-    asked = replace(Asked.by(read_environment(file).environment), protect=False)
+    text = text.replace("zone: 1", "zone: none") if zoneless else text
+    asked = replace(Asked.by(load(tmp_path, text)), protect=False)
     common = {"name": "lab-disk", "location": "southcentralus", "tags": TAGS}
     disk = {**common, "storage_account_type": "PremiumV2_LRS", **different}
     found = check_stack({"resource": {"azurerm_managed_disk": {"data": disk}}}, asked)
@@ -372,10 +361,7 @@ def test_rules_ask_to_admit_the_way_by_which_people_come(
     repository: Path, tmp_path: Path, reach: str, named: str
 ) -> None:
     text = (repository / "stacks/environments/demo.yaml").read_text()
-    file = tmp_path / "lab.yaml"
-    file.write_text(text.replace("access:\n", f"access:\n  reach: {reach}\n"))
-    loaded = read_environment(file)
-    found = check_environment(loaded.environment, loaded.document)
+    found = checked(tmp_path, text.replace("access:\n", f"access:\n  reach: {reach}\n"))
     (hint,) = [each.hint for each in found if each.id == "no-way-in"]
     assert named in hint
 
@@ -416,13 +402,10 @@ def test_rules_report_batch_account_open_to_all_or_unreachable(
 def test_rules_starved_gpus_considers_fastest_mount(repository: Path, tmp_path: Path) -> None:
     text = (repository / "stacks/environments/demo.yaml").read_text()
     slow = "  home: {kind: nfs_server, disks: {count: 1}, path: /scratch}\nclusters:\n"
-    file = tmp_path / "lab.yaml"
-    for mounts, found in (("[home, data]", []), ("[data, home]", []), ("[home]", ["starved-gpus"])):
-        file.write_text(text.replace("clusters:\n", slow).replace("[data]", mounts))
-        loaded = read_environment(file)
-        ignore = [*loaded.environment.checks.ignore, "placeholder"]
-        findings = check_environment(loaded.environment, loaded.document, ignore=ignore)
-        assert [finding.id for finding in findings] == found
+    text = text.replace("clusters:\n", slow)
+    for mounts, starved in (("[home, data]", False), ("[data, home]", False), ("[home]", True)):
+        found = checked(tmp_path, text.replace("[data]", mounts))
+        assert ("starved-gpus" in {each.id for each in found}) is starved
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Cost of an environment: its parts, their sums, and unknown prices."""
 
 import datetime
+from dataclasses import astuple
 from typing import Any
 
 import pytest
@@ -43,8 +44,7 @@ def _prices(**hourly: float) -> PriceTable:
 
 
 def _hourly(parts: list[Part], prices: PriceTable) -> tuple[float | None, ...]:
-    sums = estimate(parts, prices).hourly
-    return sums.minimum, sums.maximum, sums.rest
+    return astuple(estimate(parts, prices).hourly)
 
 
 def _everything(parts: list[Part]) -> PriceTable:
@@ -99,15 +99,14 @@ def test_cost_covers_every_section_of_the_environment() -> None:
 
 def test_cost_estimate_without_prices_is_unknown_unless_there_are_no_nodes() -> None:
     found = estimate(_parts(), PriceTable())
-    hourly = found.hourly
-    assert (hourly.minimum, hourly.maximum, hourly.rest) == (None, None, None)
+    assert astuple(found.hourly) == (None, None, None)
     assert found.monthly.maximum is None
     assert found.month_of_days(8) is None
     known, parts = found.known
     assert known == 0
     assert parts > 5
     (line,) = estimate([vms("Standard_HB176rs_v4", Counts(0, 4, 0))], PriceTable()).lines
-    assert (line.hourly.minimum, line.hourly.maximum, line.hourly.rest) == (0.0, None, 0.0)
+    assert astuple(line.hourly) == (0.0, None, 0.0)
 
 
 def test_cost_month_of_days_mixes_maximum_hours_and_rest() -> None:
@@ -295,13 +294,8 @@ class TestPlanned:
         """An unchanged part is no change of costs, so a review would omit it."""
         type_ = "azurerm_managed_lustre_file_system"
         sizes = ((48, "AMLFS-Durable-Premium-125"), (48, "AMLFS-Durable-Premium-250"), (96, "a"))
-        found = {
-            parts_of_resource(type_, {"storage_capacity_in_tb": tib, "sku_name": level}, "eastus")[
-                0
-            ].what
-            for tib, level in sizes
-        }
-        assert len(found) == len(sizes)
+        of = [{"storage_capacity_in_tb": tib, "sku_name": level} for tib, level in sizes]
+        assert len({parts_of_resource(type_, each, "eastus")[0].what for each in of}) == len(sizes)
 
     def test_planned_free_resource_has_no_part_and_metered_is_by_use(self) -> None:
         assert parts_of_resource("azurerm_subnet", {}, "eastus") == []

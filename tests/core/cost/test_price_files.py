@@ -10,7 +10,7 @@ from endings import refused
 
 from fairway_core.cost import refresh
 from fairway_core.cost.cache import prices_at_hand
-from fairway_core.cost.prices import FirstOf, Price, PriceTable, Snapshot, read_prices, snapshot
+from fairway_core.cost.prices import Price, Snapshot, read_prices, snapshot
 from fairway_core.cost.service import PriceService
 from fairway_core.findings import UserError
 
@@ -177,15 +177,6 @@ def test_prices_without_file_come_from_the_snapshot(
     price = prices_at_hand().price("nat_gateway", "westeurope")
     assert price is not None
     assert "snapshot" in price.source
-
-
-def test_prices_come_from_the_first_source_that_knows_them() -> None:
-    known = snapshot().rows["global", "nat_gateway"]
-    mine = PriceTable("USD", {("eastus", "public_ip"): known})
-    both = FirstOf((mine, snapshot()))
-    assert both.price("public_ip", "eastus") == known
-    assert both.price("public_ip", "eastus") != snapshot().price("public_ip", "eastus")
-    assert both.price("nat_gateway", "eastus") == known
 
 
 @pytest.mark.parametrize(

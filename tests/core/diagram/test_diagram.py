@@ -29,6 +29,9 @@ def _where(groups: list[Group]) -> dict[str, str]:
     return found
 
 
+BLOBS = "Storage Blob Data Contributor"
+
+
 def test_diagram_of_demo_equals_golden_markdown() -> None:
     golden = Path(__file__).with_name("demo.md").read_text(encoding="utf-8")
     assert markdown(_picture("demo")) == golden
@@ -46,11 +49,7 @@ def test_diagram_of_demo_equals_golden_markdown() -> None:
                 ("team-pool", "runs as", "team-id-nodes"),
                 ("team-pool", "belongs to", "teamba…"),
                 ("team-id-nodes", "Key Vault Secrets User", "team-kv…"),
-                (
-                    "team-id-slurm-nodes",
-                    "Storage Blob Data Contributor: datasets, outputs, code",
-                    "contosolake",
-                ),
+                ("team-id-slurm-nodes", f"{BLOBS}: datasets, outputs, code", "contosolake"),
                 ("00000000-0000-0000-0000-00000000000b", "Azure Batch Data Contributor", "teamba…"),
                 ("team-pep-storage", "", "contosolake"),
                 ("team-peer-hub", "peering", "hub"),
