@@ -160,11 +160,10 @@ def _optional_providers(environment: Environment) -> Iterator[str]:
         yield "Microsoft.OperationalInsights"
     if environment.budget is not None:
         yield "Microsoft.Consumption"
-    for filesystem in environment.filesystems.values():
-        if filesystem.is_backed_up:
-            yield "Microsoft.RecoveryServices"
-        if filesystem.provider:
-            yield filesystem.provider
+    filesystems = environment.filesystems.values()
+    if any(each.is_backed_up for each in filesystems):
+        yield "Microsoft.RecoveryServices"
+    yield from (each.provider for each in filesystems if each.provider)
 
 
 def _has(environment: Environment, field: str) -> bool:
