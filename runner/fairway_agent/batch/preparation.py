@@ -66,8 +66,8 @@ def release() -> int:
 
 
 def share_inputs(folders: Folders) -> None:
-    """Moves the inputs for all nodes into the folder that they share, except those already there
-    and unchanged. One node at a time does so."""
+    """Moves the inputs for all nodes into the folder that they share, one node at a time, except
+    unchanged ones that are there."""
     root = folders.shared_root
     for each in folders.plan.staged:
         if each.stage != "shared" or root is None:
@@ -130,12 +130,10 @@ def _run(folders: Folders, spec: TaskSpec, name: str) -> int:
 
 
 def coordinate() -> int:
-    """Creates the directories, starts the server, and on all nodes but the main one the watch for
-    events; returns the exit code at once."""
+    """Starts the server, and on nodes but the main one the watch for events; returns at once."""
     os.dup2(1, 2)
     folders = Folders()
-    code = folders.setup_code()
-    if code:
+    if code := folders.setup_code():
         return fail(f"the setup failed here with exit code {code}", code)
     folders.make_directories(folders.spec())
     (folders.base / "event").unlink(missing_ok=True)
