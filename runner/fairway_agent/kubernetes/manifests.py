@@ -74,8 +74,7 @@ _ENDED = {
 def part_job(
     run: str, submission: int, part: Part, plan: RunPlan, settings: Settings, command: Sequence[str]
 ) -> Manifest:
-    """Returns the Job of a part: a pod for each task, or for each node of its only task, led by the
-    first."""
+    """Returns the Job of a part: a pod for each task, or each node of its only task."""
     is_gang = part.nodes > 1
     count = part.nodes if is_gang else len(part.indices)
     # A queue admits a Job's pods all at once, so no more of them than the nodes have room for.

@@ -17,7 +17,6 @@ import time
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from signal import SIGKILL
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fairway_agent import control, job_facts, processes, scratch, state_files
@@ -98,7 +97,7 @@ class PodNodes(SharedNodes):
     def signal(self, task: Task, number: signal.Signals) -> None:
         """Signals all pods at once, so that none waits for one that does not answer."""
         if self.config is not None:
-            order = (self.config, _others(task), f"fairway-signal {task.plan.signal}")
+            order = (self.config, task.addresses()[1:], f"fairway-signal {task.plan.signal}")
             self.signalling = threading.Thread(
                 target=sshd_mesh.command_all, args=order, daemon=True
             )
@@ -110,7 +109,7 @@ class PodNodes(SharedNodes):
             self.signalling.join()
             self.signalling = None
         if self.config is not None and code:
-            sshd_mesh.command_all(self.config, _others(task), f"fairway-signal {SIGKILL.name[3:]}")
+            sshd_mesh.command_all(self.config, task.addresses()[1:], "fairway-signal KILL")
         processes.kill(sshd_mesh.sessions(base()))
 
     def facts(self, task: Task) -> dict[str, Any]:
@@ -135,8 +134,7 @@ class PodNodes(SharedNodes):
         return {} if self.config is None else {"FAIRWAY_SSH_CONFIG": str(self.config)}
 
     def command(self, task: Task, script: Path) -> list[str]:
-        """Returns the command line, after the nodes' preparation if need be; it already runs in the
-        job's container."""
+        """Returns the command line in the job's container, after the preparation if need be."""
         command = ["bash", str(script)]
         if is_prepared(task) and self.config is None:
             scratch.make(scratch_folder(task), keep=True)
@@ -156,13 +154,8 @@ class PodNodes(SharedNodes):
         return found | {"OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", threads)}
 
 
-def _others(task: Task) -> list[str]:
-    return [host.address for host in task.hosts[1:]]
-
-
 def _sampled(task: Task) -> str:
-    """Returns the name of the task's samples: several tasks on a node each see only their own
-    GPUs."""
+    """Returns the name of the task's samples: tasks on a node each see their own GPUs."""
     return f"{task.hosts[0].name}.{task.name}"
 
 
@@ -192,8 +185,7 @@ class Kubernetes(Scheduled):
         read_secrets(task.run_folder, task.plan)
 
     def begin(self, task: Task) -> bool:
-        """Waits until its other pods are there and can be reached; returns False if it is to end
-        before."""
+        """Waits until its other pods can be reached; returns False if it is to end before."""
         super().begin(task)
         group, pause = self.nodes.gang, _FIRST_LOOK
         if group is not None:
@@ -282,8 +274,7 @@ def with_share(
 
 
 def end_of(folder: Path, submission: int) -> TaskState | None:
-    """Returns the final state of a task that has ended in this submission of its run; None if it
-    has not."""
+    """Returns the final state of a task in this submission; None if it has not ended."""
     known = state_files.read_task(folder)
     is_over = known is not None and known.is_final and known.submission == submission
     return known if is_over else None

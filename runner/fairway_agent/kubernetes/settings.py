@@ -62,8 +62,7 @@ class PodFacts(JsonRecord, called="`kubernetes` of the target"):
 
 
 def pods_of(run: Path) -> PodFacts | None:
-    """Reads the pod settings of the run in a folder; None if its target is not Kubernetes, or not
-    known. Raises Fault if the file is damaged."""
+    """Reads a run's pod settings; None without them. Raises Fault if the file is damaged."""
 
     def pods(facts: object) -> PodFacts | None:
         fields = Fields(facts, "the target")
@@ -95,8 +94,7 @@ class Settings(PodFacts):
 
 
 def of_run(folder: Path, resources: Mapping[str, str], topology: str = "") -> Settings:
-    """Reads the settings from the files of a run, the resources of an entire node and the path of
-    NCCL's topology."""
+    """Reads the settings of a run; the resources are those of an entire node."""
     job, target = job_facts.of_job(folder), job_facts.of_target(folder)
     pods, container = pods_of(folder), job.container
     assert pods is not None, "it is a target of Kubernetes"
