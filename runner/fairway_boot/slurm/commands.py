@@ -29,12 +29,12 @@ class Refused(Exception):
     """Error of a command that failed; the message is its own."""
 
 
-def run(words: Sequence[str], *, stdin: str = "", timeout: float = TIMEOUT) -> str:
+def run(words: Sequence[str], timeout: float = TIMEOUT) -> str:
     """Returns a command's output. Raises Refused if it fails, Fault if Slurm is not installed."""
     try:
         done = subprocess.run(
             words,
-            input=stdin,
+            input="",
             env=environment(),
             capture_output=True,
             text=True,
@@ -135,7 +135,7 @@ def run_command(settings: Settings, *command: str, timeout: float = TIMEOUT) -> 
     """Runs a command with the settings' programs. Raises Refused if it fails or never answers."""
     program = f"{settings.bin}/{command[0]}" if settings.bin else command[0]
     try:
-        return run([program, *command[1:]], timeout=timeout)
+        return run([program, *command[1:]], timeout)
     except (Refused, Fault) as error:
         raise Refused(f"{' '.join(command)}: {error}") from None
 

@@ -31,9 +31,10 @@ class ScaleSet:
 class Settings:
     """Settings of a cluster, read by `load`; times are in seconds.
 
-    `vault` holds the munge key, and `people_vault` the secrets of jobs, "" for none. `authority` is
-    a file of certificates to trust, `bin` the folder of Slurm's and munge's commands if they are
-    not on PATH, `user` the account of slurmctld. `patience` is for how long Azure may work on a
+    `state` is the folder of the scheduler's registry. `vault` holds the munge key, `people_vault`
+    the secrets of jobs, "" for none. `authority` is a file of certificates to trust, `bin` the
+    folder of Slurm's and munge's commands if they are not on PATH, `user` the account of slurmctld.
+    `patience` is for how long Azure may work on a
     change, and `orphan_after` for how long an instance may exist that nobody needs; one that Azure
     calls failed may ask for a name for as long as `failed_after`, and any other for as long as
     `silent_after`. `hold` is for how long nodes are not requested again that Azure did not create:
@@ -81,11 +82,6 @@ class Settings:
     restart_munge: tuple[str, ...] = ("systemctl", "restart", "munge.service")
     set_host_name: tuple[str, ...] = ("hostnamectl", "set-hostname")
 
-    @property
-    def state_folder(self) -> Path:
-        """Folder with the scheduler's registry of nodes."""
-        return Path(self.state)
-
 
 def load(path: str | None = None) -> Settings:
     """Reads the settings from the file. Raises ValueError for an unknown key."""
@@ -104,9 +100,8 @@ def load(path: str | None = None) -> Settings:
 
 
 def begin() -> tuple[Settings, Metadata]:
-    """Returns the settings, and this VM's metadata service. From now on lines are logged with their
-    time to the log file, or to standard error if the settings name none. Unexpected errors are
-    logged too: nobody reads the output of slurmctld's programs."""
+    """Returns the settings, and this VM's metadata service; from now on lines are logged to the log
+    file, or standard error. So are unexpected errors: nobody reads slurmctld's programs."""
     settings = load()
     logging.basicConfig(
         filename=settings.log or None,
