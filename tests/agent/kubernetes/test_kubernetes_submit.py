@@ -5,12 +5,12 @@ import json
 import shutil
 from dataclasses import replace
 from errno import ENOSPC
-from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock
 
 import pytest
 from api_server import Cluster, Server
+from clocks import Clock
 
 from fairway_agent import control, notify, state_files
 from fairway_agent.kubernetes import runs, submit
@@ -193,21 +193,9 @@ def test_kubernetes_remove_leaves_no_object(cluster: Cluster) -> None:
 class TestNames:
     """Existing Jobs with the name of a Job to be created."""
 
-    @pytest.fixture
-    def clock(self, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
-        """Returns a clock that only sleeping advances; functions in `after` run when they are
-        due."""
-        now = SimpleNamespace(now=0.0, after={})
-
-        def sleep(seconds: float) -> None:
-            now.now += seconds
-            for moment in [each for each in now.after if each <= now.now]:
-                now.after.pop(moment)()
-
-        for module in (submit, runs):
-            time = SimpleNamespace(monotonic=lambda: now.now, sleep=sleep)
-            monkeypatch.setattr(module, "time", time)
-        return now
+    @pytest.fixture(autouse=True)
+    def clock(self, monkeypatch: pytest.MonkeyPatch) -> Clock:
+        return Clock.of(monkeypatch, submit, runs)
 
     def leave(self, cluster: Cluster, server: Server, run: str = "job-a") -> dict[str, Any]:
         """Returns the Job of an ended run whose folder is gone."""
@@ -230,7 +218,7 @@ class TestNames:
         monkeypatch.setattr(server, "delete", delete)
 
     def test_kubernetes_submit_waits_a_while_for_a_job_that_is_being_deleted(
-        self, cluster: Cluster, clock: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+        self, cluster: Cluster, clock: Clock, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """A Job left by a run whose folder was removed is deleted first."""
         server, end = cluster.server, clock.now + submit.PATIENCE
@@ -242,13 +230,13 @@ class TestNames:
         assert said.value.record["hint"].endswith("kubectl get pods -l fairway.dev/run=job-a")
         assert folder.exists()
         assert clock.now >= end
-        clock.after[clock.now + 20] = server.of("jobs").clear
+        monkeypatch.setattr(clock, "sleep", lambda _: server.of("jobs").clear())
         assert cluster.submit() == ["job-a-0-0"]
         assert server.created == ["job-a-0-0", "job-a-0-controller"]
         assert "deletionTimestamp" not in server.of("jobs")["job-a-0-0"]["metadata"]
 
     def test_kubernetes_cancel_of_a_run_without_a_folder_waits_for_its_jobs_to_end(
-        self, cluster: Cluster, clock: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+        self, cluster: Cluster, clock: Clock, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """It ends all Jobs, but none if only one task is to end: it is not known which Job is the
         task's."""
@@ -267,12 +255,12 @@ class TestNames:
         assert said.value.record["exit_code"] == 5
         assert said.value.record["hint"].endswith("fairway.dev/run=job-a): fairway cancel job-a")
         assert all("deletionTimestamp" in each["metadata"] for each in jobs.values())
-        clock.after[clock.now + 20.0] = jobs.clear
+        monkeypatch.setattr(clock, "sleep", lambda _: jobs.clear())
         runs.cancel(cluster.shared, replace(one, task=""), io.BytesIO())
         assert not folder.exists()
 
     def test_kubernetes_submit_retries_a_conflict_without_a_job_for_a_while(
-        self, cluster: Cluster, clock: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+        self, cluster: Cluster, clock: Clock, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """For example, others change a quota at the same time."""
         cluster.bring("job-a", [1])
