@@ -83,10 +83,9 @@ class TestAttempts:
         before = signal.getsignal(signal.SIGTERM)
         monkeypatch.setattr(attempt, "run_attempts", lambda *_: signal.raise_signal(signal.SIGTERM))
         events = SimpleNamespace(start=lambda: None, stopped=threading.Event())
-        task: Any = SimpleNamespace()
-        scheduler: Any = SimpleNamespace(nodes=SimpleNamespace(notice=""), events=events)
+        scheduler = SimpleNamespace(nodes=SimpleNamespace(notice=""), events=events)
         try:
-            attempt._watched(task, scheduler)
+            attempt._watched(SimpleNamespace(), scheduler)
         finally:
             signal.signal(signal.SIGTERM, before)
         assert scheduler.nodes.notice == "the end"
@@ -199,15 +198,13 @@ class TestShares:
         plan, spec = RunPlan("r", "/code", sample_every=None), TaskSpec(0, wanted=Wanted(gpus=gpus))
         nodes, hosts = BatchNodes(Folders(), plan), [Host("localhost", "localhost")]
         task = Task(plan, spec, work, work, 1, nodes=nodes, hosts=hosts, submission=0)
-        events: Any = None
-        here: Any = None
         watch = notifications.watch_of(nodes.folders, plan, 0)
-        scheduler = Batch(here, watch, nodes=nodes, events=events, first=2)
+        scheduler = Batch(None, watch, nodes=nodes, events=None, first=2)
         return Attempts(task, scheduler, Patience(0.0))
 
     def run(self, work: Path, gpus: int) -> int:
         """Runs a task with that many GPUs and returns its exit code."""
-        mine: Any = self.attempts(work, gpus)
+        mine = self.attempts(work, gpus)
         return run_attempts(mine, mine.backend)
 
     def test_batch_share_is_written_for_task_and_given_back_at_its_end(self, work: Path) -> None:
@@ -223,7 +220,6 @@ class TestShares:
     ) -> None:
         (work / "logs" / SHARE_FILE).write_text("of an attempt before")
         other = batch_side.share_of(self.devices, Wanted(gpus=1))
-        assert other is not None
 
         def sleep(_: float) -> None:
             assert not (work / "logs" / SHARE_FILE).exists()
@@ -238,9 +234,7 @@ class TestShares:
         self, work: Path, monkeypatch: pytest.MonkeyPatch, notice: str
     ) -> None:
         other = batch_side.share_of(self.devices, Wanted(gpus=1))
-        assert other is not None
-
-        mine: Any = self.attempts(work, 2)
+        mine = self.attempts(work, 2)
 
         def sleep(_: float) -> None:
             mine.backend.nodes.notice = notice

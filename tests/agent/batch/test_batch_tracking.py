@@ -61,8 +61,7 @@ class Mine:
         self.task = Task(plan, spec, folders.shared, folders.base, nodes=self.nodes)
         self.task.submission = folders.submission
         self.watch = notifications.watch_of(folders, plan, folders.submission)
-        none: Any = None
-        self.batch = Batch(none, self.watch, nodes=self.nodes, events=none, first=0)
+        self.batch = Batch(None, self.watch, nodes=self.nodes, events=None, first=0)
         self.batch.resume(self.task)
 
     def refusal(self) -> TaskState | None:
@@ -79,8 +78,7 @@ class Mine:
         self.task.record(self.task.status("running"))
 
     def has_notice(self) -> None:
-        process: Any = SimpleNamespace(poll=lambda: None)
-        self.task.process = process
+        self.task.process = SimpleNamespace(poll=lambda: None)
         self.nodes.give_notice(self.task, "Preempt")
 
 
@@ -183,8 +181,7 @@ def test_batch_tracking_task_that_ends_with_0_on_eviction_is_not_final(
     mine.running(1e9)
     mine.nodes.give_notice(mine.task, "Preempt")
     monkeypatch.setattr(BatchNodes, "signal", lambda *_: None)
-    process: Any = SimpleNamespace(poll=lambda: None)
-    mine.task.process = process
+    mine.task.process = SimpleNamespace(poll=lambda: None)
     mine.batch._running.touch()
     mine.batch.look(mine.task)
     attempts = Attempts(mine.task, mine.batch, state="running")
@@ -244,8 +241,7 @@ def test_batch_tracking_writes_an_ending_only_at_the_end_or_for_idle_gpus(
     over = {"limit": "max_cost", "why": "why"}
     assert json.loads(file.read_text()) == {**names, **over, "state": state}
     file.unlink()
-    watched: Any = SimpleNamespace(reason=None)
-    mine.task.idle = watched
+    mine.task.idle = SimpleNamespace(reason=None)
     mine.running(1e9)
     assert json.loads(file.read_text())["state"]["state"] == "running"
 
@@ -370,8 +366,7 @@ def test_batch_node_keeps_polling_a_metadata_service_that_has_answered(
             raise answer
         return answer
 
-    metadata: Any = SimpleNamespace(name=lambda: "v_7", endings=endings)
-    events._metadata = metadata
+    events._metadata = SimpleNamespace(name=lambda: "v_7", endings=endings)
     waits = iter([*[False] * 20, True])
     monkeypatch.setattr(events.stopped, "wait", lambda _: next(waits))
     events.run()

@@ -16,7 +16,7 @@ from fairway_agent import control, notify, state_files
 from fairway_agent.kubernetes import runs, submit
 from fairway_agent.kubernetes.api import FORBIDDEN, Refused
 from fairway_agent.records import Damaged
-from fairway_agent.shared.reports import CancelRequest, RunsRequest
+from fairway_agent.shared.reports import RunsRequest
 from fairway_agent.state_files import RunState
 from fairway_boot.files import Fault
 
@@ -128,9 +128,9 @@ def test_kubernetes_cancel_of_a_cut_off_run_waits_for_its_unrecorded_job(
     control.change(folder, 0, parts=(part,), complete=False)
     with monkeypatch.context() as patch:
         patch.setattr(cluster.server, "delete", Mock())
-        runs.cancel(cluster.shared, CancelRequest("job-a", 0), io.BytesIO())
+        cluster.cancel()
         assert cluster.state(folder).goes_on
-    runs.cancel(cluster.shared, CancelRequest("job-a", 0), io.BytesIO())
+    cluster.cancel()
     assert cluster.state(folder).state == "cancelled"
     with pytest.raises(Fault) as raised:
         cluster.submit()
@@ -144,7 +144,7 @@ def test_kubernetes_cancel_deletes_the_jobs_of_a_run_whose_folder_is_full(
 ) -> None:
     cluster.submitted([1], notify=RECEIVER)
     monkeypatch.setattr(control.files, "write_json", Mock(side_effect=OSError(ENOSPC, "full")))
-    runs.cancel(cluster.shared, CancelRequest("job-a", 0, task=task), io.BytesIO())
+    cluster.cancel(task=task)
     assert [*cluster.server.of("jobs")] == left
 
 
@@ -242,21 +242,20 @@ class TestNames:
         task's."""
         folder = cluster.submitted([1, 1], last=True)
         shutil.rmtree(folder)
-        one = CancelRequest("job-a", 0, task="0", marks=("claim",))
-        runs.cancel(cluster.shared, one, io.BytesIO())
+        cluster.cancel(task="0", marks=("claim",))
         (folder / "tasks" / "0").mkdir(parents=True)  # written by its pod since
-        runs.cancel(cluster.shared, one, io.BytesIO())
+        cluster.cancel(task="0", marks=("claim",))
         assert [each.name for each in folder.iterdir()] == ["tasks"]
         self.being_deleted(cluster.server, monkeypatch)
         jobs = cluster.server.of("jobs")
         assert not any("deletionTimestamp" in each["metadata"] for each in jobs.values())
         with pytest.raises(Fault, match="the folder of job-a is gone") as said:
-            runs.cancel(cluster.shared, replace(one, task=""), io.BytesIO())
+            cluster.cancel(marks=("claim",))
         assert said.value.record["exit_code"] == 5
         assert said.value.record["hint"].endswith("fairway.dev/run=job-a): fairway cancel job-a")
         assert all("deletionTimestamp" in each["metadata"] for each in jobs.values())
         monkeypatch.setattr(clock, "sleep", lambda _: jobs.clear())
-        runs.cancel(cluster.shared, replace(one, task=""), io.BytesIO())
+        cluster.cancel(marks=("claim",))
         assert not folder.exists()
 
     def test_kubernetes_submit_retries_a_conflict_without_a_job_for_a_while(
@@ -297,8 +296,8 @@ class TestNames:
         assert said.value.record["id"] == "taken-run-id"
         assert not folder.exists()
         runs.remove(cluster.shared, RunsRequest(remove="job-a"), io.BytesIO())
-        runs.cancel(cluster.shared, CancelRequest("job-a", 0, kill=True), io.BytesIO())
-        runs.cancel(cluster.shared, CancelRequest("job-a", 0, marks=("claim",)), io.BytesIO())
+        cluster.cancel(kill=True)
+        cluster.cancel(marks=("claim",))
         assert json.dumps(cluster.server.of("jobs")["job-a-0-0"]) == before
         assert cluster.server.created == []
 
@@ -363,7 +362,7 @@ class TestWhatWaits:
             labels = job["metadata"]["labels"]
             pod = {**job["spec"]["template"], "metadata": {"name": name, "labels": labels}}
             cluster.server.of("pods")[name] = {**pod, "status": {"phase": "Running"}}
-        runs.cancel(cluster.shared, CancelRequest("job-a", 0, kill), io.BytesIO())
+        cluster.cancel(kill=kill)
         assert [*cluster.server.of("jobs")] == ["job-a-0-controller"]
         assert ("job-a-0-0-abcde" in cluster.server.of("pods")) is not kill
         assert "job-a-0-controller-abcde" in cluster.server.of("pods")
@@ -379,7 +378,7 @@ class TestWhatWaits:
         folder = cluster.submitted([1], last=True, notify=RECEIVER)
         control.change(folder, 0, complete=False)
         cluster.ended(folder, "0", "cancelled")
-        runs.cancel(cluster.shared, CancelRequest("job-a", 0), io.BytesIO())
+        cluster.cancel()
         assert cluster.server.of("jobs") == {}
         control.change(folder, 0, complete=True)
         cluster.controller(folder).start()
