@@ -38,9 +38,8 @@ _ATTEMPT_PAUSE = 0.5  # seconds between two looks whether the task is to end
 
 @dataclass
 class Batch(Scheduled):
-    """Backend of an attempt on Batch. Its attempt ends early if Azure takes one of its nodes away,
-    which `events` announces, or if a client has removed the file RUNNING, which is all that a
-    client can reach."""
+    """Backend of an attempt on Batch, which ends early if Azure takes a node of it, as `events`
+    announces, or if a client has removed the file RUNNING, which is all that one can reach."""
 
     REFUSED: ClassVar[tuple[type[Exception], ...]] = (OSError, Fault, NeverFits)
     RETRIES_HERE: ClassVar = False

@@ -23,6 +23,7 @@ from fairway_agent.batch.nodes import batch_nodes, own_address
 from fairway_agent.fanout import sshd_mesh
 from fairway_agent.outputs import draft_of
 from fairway_agent.state_files import NO_START
+from fairway_agent.task_logs import LAST_OUTPUT, pump
 from fairway_boot.files import Fault, write_json
 
 if TYPE_CHECKING:
@@ -118,8 +119,6 @@ def _run(folders: Folders, spec: TaskSpec, name: str) -> int:
         stderr=subprocess.STDOUT,
     )
     if process.stdout is not None:
-        from fairway_agent.task_logs import LAST_OUTPUT, pump
-
         copying = pump(process.stdout, os.fdopen(os.dup(1), "wb"), secrets.values())
         process.wait()
         copying.join(LAST_OUTPUT)

@@ -47,11 +47,9 @@ class Refused(Fault):
     own. A caller whose request may be refused adds what it asked for."""
 
     def __init__(self, status: int, message: str) -> None:
-        has_rights = status not in (UNKNOWN, FORBIDDEN)
         text = f"the API server of Kubernetes refuses: {message}"
-        super().__init__(
-            "refused-request", text, "" if has_rights else RIGHTS, 2 if has_rights else 4
-        )
+        hint, exit_code = (RIGHTS, 4) if status in (UNKNOWN, FORBIDDEN) else ("", 2)
+        super().__init__("refused-request", text, hint, exit_code)
         self.args = (message,)
         self.status = status
 

@@ -1,6 +1,5 @@
 """Controller of a run: one small pod that starts the parts that are due, and ends those that do not
-progress, until the run has ended. Nothing else ends objects because of their state; others only
-look.
+progress, until the run has ended. Nothing else ends objects because of their state.
 
 Started as `controller RUN_FOLDER SUBMISSION`. If it is ended, another replaces it, and finds in the
 run's folder what is done.

@@ -46,8 +46,7 @@ _MI = 1 << 20
 TAINTS = ("nvidia.com/gpu", "sku", "fairway.dev/pool", "kubernetes.azure.com/scalesetpriority")
 """Keys of the taints that every task's pod tolerates."""
 
-# Seconds: for a pod beyond its job's grace, to write the task's end; at most for the preparation of
-# its nodes; and the kubelet's maximum.
+# Seconds for the task's end to be written after its grace, for preparation; the kubelet's maximum.
 _LAST_WORDS = 30
 _PREPARATION = 3600
 _LONGEST = 2**31 - 1

@@ -52,14 +52,12 @@ if TYPE_CHECKING:
     from fairway_agent.task.task import Task
 
 
-_PREPARE = "fairway_agent.prepare"
 _LOOK = 5.0  # seconds between two checks whether a pod was replaced
 
 
 class PodNodes(SharedNodes):
-    """A pod's node, or with a `gang` those of several, with `config` as ssh's configuration for the
-    others. `signalling` sends these the signal, and `is_broken` says that a pod of the attempt is
-    gone."""
+    """A pod's node, or those of a `gang`, with `config` as ssh's configuration for the others.
+    `signalling` sends these the signal; `is_broken` says that a pod of the attempt is gone."""
 
     WAY: ClassVar = "sshd"
 
@@ -139,7 +137,8 @@ class PodNodes(SharedNodes):
         if is_prepared(task) and self.config is None:
             scratch.make(scratch_folder(task), keep=True)
             return command
-        return [*processes.program(_PREPARE), str(task.run_folder), "", *command]
+        prepare = processes.program("fairway_agent.prepare")
+        return [*prepare, str(task.run_folder), "", *command]
 
     def contract(self, task: Task) -> dict[str, str]:
         """Adds the share of its node. In its container a task's GPUs are numbered anew, and all of

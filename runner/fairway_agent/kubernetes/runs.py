@@ -52,8 +52,7 @@ if TYPE_CHECKING:
     from fairway_agent.state_files import TaskState
 
 
-# Seconds until the pods of a deleted Job must have ended, which includes their grace, and between
-# two polls.
+# Seconds until the pods of a deleted Job must have ended, with their grace, and between two polls.
 _LONGEST_END = 120.0
 _PAUSE = 0.5
 

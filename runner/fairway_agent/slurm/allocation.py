@@ -102,8 +102,6 @@ def entry_of(run: Path, directory: str, folders: Sequence[str]) -> Entry | None:
     return Entry(prefix=tuple(apptainer(program, container, binds, directory)))
 
 
-_HERE, _PREPARE = "fairway_agent.slurm.allocation", "fairway_agent.prepare"
-
 _STRAY_GRACE = 2.0  # seconds for processes that an attempt left on another node
 _STEP_PATIENCE = 120.0  # seconds for srun to end these, since a node may never answer
 
@@ -202,7 +200,8 @@ class SlurmNodes(SharedNodes):
                 message = f"{folder} cannot be made on each of {nodes} (exit code {code})"
                 raise Fault("no-scratch", message, scratch.FOREIGN_HINT, 4)
             return command
-        return [*processes.program(_PREPARE), str(task.run_folder), "--outside", *command]
+        prepare = processes.program("fairway_agent.prepare")
+        return [*prepare, str(task.run_folder), "--outside", *command]
 
     def contract(self, task: Task) -> dict[str, str]:
         """Adds Slurm's variables for the GPUs of a share, and as many Slurm tasks as the launcher
@@ -235,7 +234,8 @@ def _on_others(task: Task, *words: str) -> list[str]:
     """Returns the step of this program on each node but the main one; empty for one node."""
     names = [host.name for host in task.hosts[1:]]
     nodes = [f"--nodes={len(names)}", f"--nodelist={','.join(names)}"]
-    return [*STEP, *nodes, *processes.program(_HERE), *words] if names else []
+    own = processes.program("fairway_agent.slurm.allocation")
+    return [*STEP, *nodes, *own, *words] if names else []
 
 
 def _for_step() -> dict[str, str]:

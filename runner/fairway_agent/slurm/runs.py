@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     from fairway_agent.state_files import RunState
 
 
-# Seconds until a cancelled job must have ended: Slurm kills processes after its KillWait, by
-# default 30. And seconds between two polls.
+# Seconds until a cancelled job must have ended (KillWait is 30 by default), and between two polls.
 _LONGEST_END = 120.0
 _PAUSE = 0.5
 

@@ -55,8 +55,7 @@ class Size:
 
 class ScaleSetClient:
     """Client for one scale set; all calls are idempotent. Azure never chooses which instances go:
-    capacity only grows here, or is set to the present number, and instances are deleted by
-    number."""
+    capacity only grows, or is set to the present number, and instances are deleted by number."""
 
     def __init__(self, settings: Settings, metadata: Metadata, resource_id: str) -> None:
         self._settings = settings
@@ -245,13 +244,10 @@ class Capacity:
             return None
         instances = self.client.instances()
         with open_registry(self._settings, self._name) as registry:
-            registry.see([each.id for each in unregistered_instances(instances, registry)])
+            nameless = unregistered_instances(instances, registry)
+            registry.see([each.id for each in nameless])
             working = self._free(instances, registry)
-            failed = [
-                each.id
-                for each in unregistered_instances(instances, registry)
-                if each not in working
-            ]
+            failed = [each.id for each in nameless if each not in working]
             given_up = registry.give_up(max(0, len(registry.wanted) - len(working)))
             if given_up:
                 registry.hold.short(self._settings, len(given_up), reason)

@@ -108,11 +108,7 @@ class Node:
 
 
 def expand(host_list: str) -> list[str]:
-    """Returns the names that a host list stands for.
-
-    >>> expand("nd-[0-2,7],spot-1")
-    ['nd-0', 'nd-1', 'nd-2', 'nd-7', 'spot-1']
-    """
+    """Returns the names that a host list such as `nd-[0-2,7],spot-1` stands for."""
     names = []
     for part in _PART.finditer(host_list):
         stem, numbers = part["stem"], part["numbers"]

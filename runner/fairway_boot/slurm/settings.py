@@ -34,11 +34,10 @@ class Settings:
     `state` is the folder of the scheduler's registry. `vault` holds the munge key, `people_vault`
     the secrets of jobs, "" for none. `authority` is a file of certificates to trust, `bin` the
     folder of Slurm's and munge's commands if they are not on PATH, `user` the account of slurmctld.
-    `patience` is for how long Azure may work on a
-    change, and `orphan_after` for how long an instance may exist that nobody needs; one that Azure
-    calls failed may ask for a name for as long as `failed_after`, and any other for as long as
-    `silent_after`. `hold` is for how long nodes are not requested again that Azure did not create:
-    longer than idle nodes stay, so that those that it did create may go.
+    `patience` is for how long Azure may work on a change, and `orphan_after` for how long an
+    instance may exist that nobody needs; one that Azure calls failed may ask for a name for as long
+    as `failed_after`, any other for as long as `silent_after`. `hold` is for how long nodes are not
+    requested again that Azure did not create: longer than idle nodes stay, so that others may go.
 
     A host whose hardware failed is refused for `refuse_host`. Of a node, `check` is the program
     that prints faults of its hardware and then fails, which it may do for `settle` after boot, and
@@ -93,9 +92,7 @@ def load(path: str | None = None) -> Settings:
     data["scale_sets"] = {
         name: ScaleSet(**scale_set) for name, scale_set in data.get("scale_sets", {}).items()
     }
-    for name in ("start", "restart_munge", "set_host_name", "check"):
-        if name in data:
-            data[name] = tuple(data[name])
+    data |= {name: tuple(value) for name, value in data.items() if isinstance(value, list)}
     return Settings(**data)
 
 
