@@ -12,6 +12,7 @@ from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from run_folders import bring
@@ -93,11 +94,9 @@ class TestAttempts:
     def test_batch_attempt_with_unreachable_nodes_counts_no_node_as_lost(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        def here(*_: object) -> None:
-            raise OSError("the node 10.0.0.2 cannot be reached")
-
+        away = OSError("the node 10.0.0.2 cannot be reached")
         monkeypatch.setattr(attempt, "_bring_earlier_logs", lambda *_: None)
-        monkeypatch.setattr(attempt, "task_of", here)
+        monkeypatch.setattr(attempt, "task_of", Mock(side_effect=away))
         before = tmp_path / "0.ending"
         folders: Any = SimpleNamespace(
             task="0", before_file=before, make_directories=lambda _: None, shared=tmp_path

@@ -6,6 +6,7 @@ Objects are as Kueue 0.19 (API v1beta2) and cluster-autoscaler 1.36 give them.
 import json
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from api_server import Cluster, Server
@@ -200,12 +201,8 @@ def test_kubernetes_autoscaler_events_that_the_head_may_not_read_are_skipped(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An earlier release may have prepared the head."""
-    answers = [403, 500]
-
-    def refuse(*_: object) -> None:
-        raise Refused(answers.pop(0), "events is forbidden")
-
-    monkeypatch.setattr(server, "list", refuse)
+    refusals = [Refused(status, "events is forbidden") for status in (403, 500)]
+    monkeypatch.setattr(server, "list", Mock(side_effect=refusals))
     assert scaling(server) == {}  # type: ignore[arg-type]
     with pytest.raises(Refused):
         scaling(server)  # type: ignore[arg-type]

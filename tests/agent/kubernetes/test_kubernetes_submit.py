@@ -197,16 +197,13 @@ class TestNames:
     def clock(self, monkeypatch: pytest.MonkeyPatch) -> Clock:
         return Clock.of(monkeypatch, submit, runs)
 
-    def leave(self, cluster: Cluster, server: Server, run: str = "job-a") -> dict[str, Any]:
+    def leave(self, cluster: Cluster) -> dict[str, Any]:
         """Returns the Job of an ended run whose folder is gone."""
-        folder = cluster.bring(run, [1])
-        cluster.submit(run)
-        del server.of("jobs")[f"{run}-0-controller"]
-        [job] = server.of("jobs").values()
-        shutil.rmtree(folder)
+        shutil.rmtree(cluster.submitted([1]))
         shutil.rmtree(cluster.shared / "code")
-        server.created.clear()
-        return job
+        del cluster.server.of("jobs")["job-a-0-controller"]
+        cluster.server.created.clear()
+        return cluster.server.of("jobs")["job-a-0-0"]
 
     def being_deleted(self, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
         """Keeps deleted objects until their pods are gone, as a real server does."""
@@ -222,7 +219,7 @@ class TestNames:
     ) -> None:
         """A Job left by a run whose folder was removed is deleted first."""
         server, end = cluster.server, clock.now + submit.PATIENCE
-        self.leave(cluster, server)
+        self.leave(cluster)
         self.being_deleted(server, monkeypatch)
         folder = cluster.bring("job-a", [1])
         with pytest.raises(Fault, match="the deleted Job job-a-0-0 still exists") as said:
@@ -280,7 +277,7 @@ class TestNames:
     def test_kubernetes_submit_leaves_jobs_of_another_shared_folder_alone(
         self, cluster: Cluster, other: str
     ) -> None:
-        job = self.leave(cluster, cluster.server)
+        job = self.leave(cluster)
         spec = job["spec"]["template"]["spec"]
         if other == "folder":
             [container] = spec["containers"]
