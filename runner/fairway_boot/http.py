@@ -104,7 +104,7 @@ def send(
     return _patiently(ask, tries, passing)
 
 
-def stream(url: str, headers: dict[str, str], *, tries: int = _TRIES) -> HTTPResponse:
+def stream(url: str, headers: dict[str, str]) -> HTTPResponse:
     """Opens an address, for the caller to read and close. Raises Failure if nothing is there. The
     caller handles a connection that breaks while it reads."""
     request = _request("GET", url, headers, None)
@@ -115,7 +115,7 @@ def stream(url: str, headers: dict[str, str], *, tries: int = _TRIES) -> HTTPRes
         except (OSError, ValueError) as error:
             raise Failure(0, "NoAnswer", str(error)) from None
 
-    return _patiently(ask, tries, ())
+    return _patiently(ask, _TRIES, ())
 
 
 def _patiently(ask: Callable[[], T], tries: int, passing: Collection[int]) -> T:

@@ -155,9 +155,7 @@ def change_of(
             new[BOOT] = boot
         change["spec"] = {"unschedulable": True}
     elif found.status == _FALSE and is_ours:
-        new[CORDONED] = None
-        if BOOT in notes:
-            new[BOOT] = None
+        new |= {CORDONED: None, BOOT: None}
         if is_closed:
             change["spec"] = {"unschedulable": False}
     if machine and notes.get(MACHINE) != machine:

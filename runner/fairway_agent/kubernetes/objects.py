@@ -35,11 +35,8 @@ def held_by_queue(api: Api) -> dict[str, str]:
     """Returns why Kueue does not admit Jobs yet, by their uids."""
     listed = api.list("workloads", {}) if api.kueue else ()
     before, found = Counter[str](), {}
-    waiting = [
-        each
-        for each in listed
-        if not find_condition(each, "Admitted") and not find_condition(each, "Finished")
-    ]
+    over = ("Admitted", "Finished")
+    waiting = [each for each in listed if not any(find_condition(each, kind) for kind in over)]
     for workload in sorted(waiting, key=_order):
         queue = workload["spec"].get("queueName") or ""
         if why := _why(workload, before[queue]):

@@ -65,9 +65,7 @@ def watch(settings: Settings, metadata: Metadata, me: str, known: dict[str, str]
             known[event.id] = drain_and_approve(settings, metadata, event, before)
 
 
-def drain_and_approve(
-    settings: Settings, metadata: Metadata, event: Event, before: str = ""
-) -> str:
+def drain_and_approve(settings: Settings, metadata: Metadata, event: Event, before: str) -> str:
     """Drains the node, requeues its jobs, approves the event when they are gone, and returns "". If
     Slurm did not answer and there is time to try again, it returns the reason, which it logs unless
     it was the same `before`: Azure waits meanwhile, and a scheduler that is being replaced is back
