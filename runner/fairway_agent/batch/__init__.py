@@ -14,13 +14,13 @@ from fairway_boot.files import Fault
 
 # Imported on demand, because a node runs many of these commands.
 _COMMANDS = {
-    "prepare": ("batch.preparation", "prepare"),
-    "release": ("batch.preparation", "release"),
-    "coordinate": ("batch.preparation", "coordinate"),
-    "task": ("batch.attempt", "run_task"),
-    "tell": ("batch.notifications", "send"),
-    "watch": ("batch.nodes", "watch_for_main"),
-    "serve": ("fanout.sshd_mesh", "serve"),
+    "prepare": ("fairway_agent.batch.preparation", "prepare"),
+    "release": ("fairway_agent.batch.preparation", "release"),
+    "coordinate": ("fairway_agent.batch.preparation", "coordinate"),
+    "task": ("fairway_agent.batch.attempt", "run_task"),
+    "tell": ("fairway_agent.batch.notifications", "send"),
+    "watch": ("fairway_agent.batch.nodes", "watch_for_main"),
+    "serve": ("fairway_agent.fanout.sshd_mesh", "serve"),
 }
 
 
@@ -33,7 +33,7 @@ def main() -> int:
         return 2
     module, function = _COMMANDS[name]
     try:
-        code: int = getattr(import_module(f"fairway_agent.{module}"), function)(*words)
+        code: int = getattr(import_module(module), function)(*words)
     except Fault as fault:
         print(f"fairway: {fault.said}", file=sys.stderr)  # noqa: T201
         return 74  # EX_IOERR of sysexits.h
