@@ -39,8 +39,7 @@ def write_bytes(path: Path, data: bytes, *, durable: bool = False) -> None:
 
 
 def write_secret(path: Path, data: bytes) -> bool:
-    """Replaces a file that only its folder's owner may read; returns True if the content
-    changed."""
+    """Replaces a file that only its folder's owner may read; returns True if it changed."""
     if path.exists() and path.read_bytes() == data:
         return False
     owner, draft = path.parent.stat(), path.with_name(f".{path.name}.new")

@@ -131,10 +131,8 @@ class Stream:
     def stop(self) -> None:
         """Ends the program."""
         if self._process is not None:
-            self._process.kill()
-            if self._process.stdout is not None:
-                self._process.stdout.close()
-            self._process.wait()
+            with self._process:
+                self._process.kill()
             self._process = None
 
 

@@ -55,9 +55,8 @@ class Failure(Exception):
 
 @dataclass(frozen=True)
 class Answer:
-    """Status, headers in lower case, and JSON of an answer; an empty body is {}."""
+    """Headers in lower case, and JSON of an answer; an empty body is {}."""
 
-    status: int
     headers: dict[str, str]
     body: Any
 
@@ -98,14 +97,14 @@ def send(
                 if response.length:
                     raise IncompleteRead(text, response.length)
                 head = {name.lower(): value for name, value in response.headers.items()}
-                return Answer(response.status, head, json.loads(text) if text.strip() else {})
+                return Answer(head, json.loads(text) if text.strip() else {})
         except (OSError, ValueError, HTTPException) as error:
             raise Failure(0, "NoAnswer", f"{method} {url}: {error}") from None
 
     return _patiently(ask, tries, passing)
 
 
-def stream(url: str, headers: dict[str, str], *, tries: int = _TRIES) -> HTTPResponse:
+def stream(url: str, headers: dict[str, str]) -> HTTPResponse:
     """Opens an address, for the caller to read and close. Raises Failure if nothing is there. The
     caller handles a connection that breaks while it reads."""
     request = _request("GET", url, headers, None)
@@ -116,13 +115,12 @@ def stream(url: str, headers: dict[str, str], *, tries: int = _TRIES) -> HTTPRes
         except (OSError, ValueError) as error:
             raise Failure(0, "NoAnswer", str(error)) from None
 
-    return _patiently(ask, tries, ())
+    return _patiently(ask, _TRIES, ())
 
 
 def _patiently(ask: Callable[[], T], tries: int, passing: Collection[int]) -> T:
     """Retries a request if the service is overloaded, busy or failing for the moment, after the
-    time that it names, or else with exponential backoff. Every request of ours may be sent
-    twice."""
+    time that it names, or exponential backoff. Every request of ours may be sent twice."""
     for attempt in range(tries):
         try:
             return ask()

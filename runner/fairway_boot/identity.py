@@ -24,7 +24,7 @@ from fairway_boot.http import Answer, Failure, send
 from fairway_boot.imds import Metadata
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
 
 _FILE, _AUTHORITY = "AZURE_FEDERATED_TOKEN_FILE", "AZURE_AUTHORITY_HOST"
 _CLIENT, _TENANT = "AZURE_CLIENT_ID", "AZURE_TENANT_ID"
@@ -78,20 +78,21 @@ class Workload:
         return _token(body), asked + _span(body)
 
 
-def workload(variables: Mapping[str, str] = os.environ) -> Workload | None:
+@cache
+def _of_pod() -> Workload | None:
     """Returns this pod's identity; None if it has none. Raises Failure if a variable is missing."""
-    file = variables.get(_FILE)
+    file = os.environ.get(_FILE)
     if not file:
         return None
     for name in (_CLIENT, _TENANT):
-        if not _NAME.fullmatch(variables.get(name, "")):
+        if not _NAME.fullmatch(os.environ.get(name, "")):
             raise Failure(0, "NoIdentity", f"{_FILE} is set, and {name} names nothing")
-    authority = (variables.get(_AUTHORITY) or _PUBLIC).rstrip("/")
+    authority = (os.environ.get(_AUTHORITY) or _PUBLIC).rstrip("/")
     url = urlsplit(authority)
     # The assertion that is sent there gives access to everything that the identity may read.
     if url.scheme != "https" and url.hostname not in ("127.0.0.1", "localhost"):
         raise Failure(0, "NoIdentity", f"{_AUTHORITY} {authority!r} is no address with https://")
-    return Workload(Path(file), variables[_CLIENT], variables[_TENANT], authority)
+    return Workload(Path(file), os.environ[_CLIENT], os.environ[_TENANT], authority)
 
 
 def _token(body: Any) -> str:
@@ -144,13 +145,10 @@ _FEDERATED = (
     "annotation azure.workload.identity/client-id: kubectl describe serviceaccount"
 )
 
-_of_pod = cache(workload)
-
 
 def own_bearer(resource: str) -> dict[str, str]:
-    """Returns the authorization header for a kind of service: with the pod's identity if it has its
-    own, and then never with the node's, which all pods share. Raises Fault or Failure if there is
-    none."""
+    """Returns the header for a kind of service: with the pod's identity if it has its own, and then
+    never with the node's, which all pods share. Raises Fault or Failure."""
     try:
         if (pod := _of_pod()) is not None:
             return pod.bearer(resource)

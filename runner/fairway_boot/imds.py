@@ -160,8 +160,7 @@ class Metadata:
 
 @contextmanager
 def _understood(what: str) -> Iterator[None]:
-    """Raises Failure if the answer read in the block is not the service's, such as that of another
-    program at its address."""
+    """Raises Failure if the answer read in the block is another program's."""
     try:
         yield
     except (AttributeError, KeyError, TypeError, ValueError) as error:
@@ -170,8 +169,7 @@ def _understood(what: str) -> Iterator[None]:
 
 
 def physical_host(file: Path) -> str:
-    """Returns the name of this VM's physical host, from the file in which Hyper-V gives it; "" if
-    Azure does not."""
+    """Returns the VM's physical host from Hyper-V's file; "" if Azure does not say."""
     try:
         data = file.read_bytes()
     except OSError:

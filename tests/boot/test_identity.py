@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from serving import Handler, in_thread, serving
@@ -315,10 +316,8 @@ def test_files_write_json_replaces_the_file_entirely_or_not_at_all(
     file = tmp_path / "state.json"
     files.write_json(file, {"state": "queued"})
 
-    def fails(*_: object) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr("pathlib.Path.replace", fails)
+    full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    monkeypatch.setattr("pathlib.Path.replace", Mock(side_effect=full))
     with pytest.raises(OSError, match="No space"):
         files.write_json(file, {"state": "running"})
     assert json.loads(file.read_text()) == {"state": "queued"}

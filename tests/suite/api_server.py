@@ -11,7 +11,7 @@ from fairway_agent import control, job_facts, state_files
 from fairway_agent.kubernetes import controller, runs, submit
 from fairway_agent.kubernetes.api import Refused
 from fairway_agent.kubernetes.objects import INDEX, JOB
-from fairway_agent.shared.reports import SubmitRequest
+from fairway_agent.shared.reports import CancelRequest, SubmitRequest
 from fairway_agent.state_files import RunState, TaskState
 
 
@@ -110,6 +110,10 @@ class Cluster:
         folder = self.bring(run, nodes, **more)
         self.submit(run)
         return folder
+
+    def cancel(self, submission: int = 0, **more: Any) -> None:
+        """Cancels the run `job-a`, or a task of it, as the client does."""
+        runs.cancel(self.shared, CancelRequest("job-a", submission, **more), io.BytesIO())
 
     def wrote(self, folder: Path, task: str, state: str, **more: Any) -> None:
         """Writes a task's state, as the task does."""

@@ -25,7 +25,6 @@ ENGINES = frozenset({"ssh", "slurm", "batch", "kubernetes"})
 # Modules that import others by names built at run time, and the modules that these can be. The many
 # engines, checks and commands each import the module that chooses among them.
 CHOSEN = {
-    ("fairway_agent.batch", "fairway_agent.batch.*"),
     ("fairway_agent.kubernetes.submit", "fairway_agent.kubernetes.*"),
     ("fairway_cli.main", "fairway_cli.commands.*"),
     ("fairway_core.checks.running", "fairway_core.checks.*"),

@@ -14,12 +14,13 @@ from fairway_boot.files import Fault
 
 # Imported on demand, because a node runs many of these commands.
 _COMMANDS = {
-    "prepare": ("preparation", "prepare"),
-    "release": ("preparation", "release"),
-    "coordinate": ("preparation", "coordinate"),
-    "task": ("attempt", "run_task"),
-    "tell": ("notifications", "send"),
-    "watch": ("nodes", "watch_for_main"),
+    "prepare": ("fairway_agent.batch.preparation", "prepare"),
+    "release": ("fairway_agent.batch.preparation", "release"),
+    "coordinate": ("fairway_agent.batch.preparation", "coordinate"),
+    "task": ("fairway_agent.batch.attempt", "run_task"),
+    "tell": ("fairway_agent.batch.notifications", "send"),
+    "watch": ("fairway_agent.batch.nodes", "watch_for_main"),
+    "serve": ("fairway_agent.fanout.sshd_mesh", "serve"),
 }
 
 
@@ -27,16 +28,12 @@ def main() -> int:
     """Runs the command that the arguments name; returns the exit code."""
     use_proxy()
     name, *words = sys.argv[1:]
-    if name not in (*_COMMANDS, "serve"):
+    if name not in _COMMANDS:
         print(f"fairway-node: unknown command {name}", file=sys.stderr)  # noqa: T201
         return 2
+    module, function = _COMMANDS[name]
     try:
-        if name == "serve":
-            from fairway_agent.fanout.sshd_mesh import serve
-
-            return serve(words[0])
-        module, function = _COMMANDS[name]
-        code: int = getattr(import_module(f"fairway_agent.batch.{module}"), function)()
+        code: int = getattr(import_module(module), function)(*words)
     except Fault as fault:
         print(f"fairway: {fault.said}", file=sys.stderr)  # noqa: T201
         return 74  # EX_IOERR of sysexits.h

@@ -1,8 +1,5 @@
 """One attempt of a task on Batch, and the files that Batch keeps of it. Batch starts this as the
-task's command, on the task's main node.
-
-A file that the next attempt finds holds the number of the attempt.
-"""
+task's command, on the task's main node."""
 
 from __future__ import annotations
 
@@ -23,7 +20,7 @@ from fairway_agent.batch.nodes import BatchNodes, ScheduledEvents, batch_nodes, 
 from fairway_agent.batch.notifications import watch_of, write_ending
 from fairway_agent.fanout import sshd_mesh
 from fairway_agent.resources import SHARE_FILE, Lent, NeverFits, look
-from fairway_agent.state_files import TaskState
+from fairway_agent.state_files import CANCELLATION, NO_START, PREEMPTION, TaskState
 from fairway_agent.task.attempts import Attempts, Patience, said_of
 from fairway_agent.task.scheduled import ENDED, Scheduled, run_attempts, store_first_line
 from fairway_agent.task.task import Task
@@ -41,9 +38,8 @@ _ATTEMPT_PAUSE = 0.5  # seconds between two looks whether the task is to end
 
 @dataclass
 class Batch(Scheduled):
-    """Backend of an attempt on Batch. Its attempt ends early if Azure takes one of its nodes away,
-    which `events` announces, or if a client has removed the file RUNNING, which is all that a
-    client can reach."""
+    """Backend of an attempt on Batch, which ends early if Azure takes a node of it, as `events`
+    announces, or if a client has removed the file RUNNING, which is all that one can reach."""
 
     REFUSED: ClassVar[tuple[type[Exception], ...]] = (OSError, Fault, NeverFits)
     RETRIES_HERE: ClassVar = False
@@ -70,19 +66,16 @@ class Batch(Scheduled):
             task.before = self.ended_before(task)
 
     def before_file(self, task: Task) -> Path:
-        """Returns the file with the end of the previous attempt, in the folder that all nodes
-        mount."""
+        """Returns the file in the folder that all nodes mount."""
         return self.nodes.folders.before_file
 
     def is_cancelled(self, task: Task) -> bool:
-        """Returns False, as Batch starts nothing of a cancelled job; notes a limit that the run
-        exceeds."""
+        """Returns False, as Batch starts nothing of a cancelled job; notes an exceeded limit."""
         self._look_at_limits(task)
         return False
 
     def begin(self, task: Task) -> bool:
-        """Waits until others release the task's share of its node, and records it; returns False if
-        the task is to end before."""
+        """Waits for the task's share of its node; returns False if it is to end before."""
         super().begin(task)
         self._running.touch()
         sys.stdout.flush()
@@ -97,9 +90,7 @@ class Batch(Scheduled):
             said = True
             time.sleep(_ATTEMPT_PAUSE)
             if self.nodes.notice or not self._running.exists():
-                task.stopped_for = (
-                    state_files.PREEMPTION if self.nodes.notice else state_files.CANCELLATION
-                )
+                task.stopped_for = PREEMPTION if self.nodes.notice else CANCELLATION
                 say("the task ends before it has begun")
                 return False
         task.hosts = [replace(task.hosts[0], share=share)]
@@ -111,7 +102,7 @@ class Batch(Scheduled):
         """Also checks if the task was cancelled or loses a node, and gives a sign of life."""
         if task.kill_at is None and not self._running.exists():
             say("the run is cancelled")
-            task.stop(state_files.CANCELLATION)
+            task.stop(CANCELLATION)
         if self.nodes.notice:
             self.asked = ENDED
             task.reason = f"Azure announced {self.nodes.notice} of its node"
@@ -129,14 +120,12 @@ class Batch(Scheduled):
         return time.monotonic() + _ATTEMPT_PAUSE
 
     def ended(self, task: Task, code: int) -> int:
-        """Keeps the facts for the next attempt, and returns the exit code: never 0 for a cancelled
-        one."""
-        folders = self.nodes.folders
-        if task.stopped_for == state_files.CANCELLATION:
+        """Keeps what the next attempt needs; returns the exit code: never 0 for a cancelled one."""
+        if task.stopped_for == CANCELLATION:
             code = state_files.CANCELLED
         store_first_line(self.before_file(task), task.before)
         if code or task.stopped_for or "FAIRWAY_LAST" in os.environ:  # it runs again in each retry
-            _keep_log(folders, task.attempt)
+            _keep_log(self.nodes.folders, task.attempt)
         if self.nodes.notice and task.spec.wanted is None:
             self.events.approve()  # other tasks on a shared node may still be saving
         return code
@@ -144,7 +133,7 @@ class Batch(Scheduled):
     def interrupted(self, attempts: Attempts, code: int) -> bool:
         """Returns True if Batch restarts it elsewhere, or it continues here: nothing has failed."""
         task = attempts.task
-        if task.stopped_for != state_files.PREEMPTION:
+        if task.stopped_for != PREEMPTION:
             return False
         code = code or state_files.TERMINATED
         task.record(replace(task.status("running"), exit_code=code, stopped=True))
@@ -153,7 +142,7 @@ class Batch(Scheduled):
 
     def refusal(self, error: Exception) -> tuple[int, str]:
         """Returns the exit code that tells Batch that the task did not start, and the reason."""
-        return state_files.NO_START, f"{_NOT_STARTED}{said_of(error)}"
+        return NO_START, f"{_NOT_STARTED}{said_of(error)}"
 
     def close(self, task: Task) -> None:
         """Gives back the task's share, and writes into the log why nothing was started, or kept.
@@ -162,10 +151,11 @@ class Batch(Scheduled):
         if task.share is not None:
             machine.give_back(task.share)
         last = self.nodes.recorded
-        if last is not None and last.is_final and last.reason and task.process is None:
-            say(f"{_NOT_STARTED}{last.reason.removeprefix(_NOT_STARTED)}")
-        elif last is not None and last.is_final and last.reason and "not be kept" in last.reason:
-            say(last.reason)
+        if last is not None and last.is_final and last.reason:
+            if task.process is None:
+                say(f"{_NOT_STARTED}{last.reason.removeprefix(_NOT_STARTED)}")
+            elif "not be kept" in last.reason:
+                say(last.reason)
         sys.stdout.flush()
 
 
@@ -173,10 +163,8 @@ def run_task() -> int:
     """Runs the entire attempt; returns the exit code for Batch."""
     os.dup2(1, 2)
     folders = Folders()
-    code = folders.setup_code()
-    if code:
-        why = f"the setup failed on this node with exit code {code}"
-        return _not_begun(folders, code, why)
+    if code := folders.setup_code():
+        return _not_begun(folders, code, f"the setup failed on this node with exit code {code}")
     spec = folders.spec()
     first = int(os.environ.get("FAIRWAY_FIRST", "0"))
     wakeup, _ = processes.signal_wakeups(signal.SIGCHLD)
@@ -184,11 +172,11 @@ def run_task() -> int:
         try:
             task, nodes = _task_here(folders, spec, first)
         except (OSError, Fault, subprocess.CalledProcessError) as error:
-            return _not_begun(folders, state_files.NO_START, f"{_NOT_STARTED}{said_of(error)}")
+            return _not_begun(folders, NO_START, f"{_NOT_STARTED}{said_of(error)}")
         watch = watch_of(folders, task.plan, folders.submission)
         if (status := final_state(nodes)) is not None:
             write_ending(folders, status, watch.over)
-            return fail(f"{_NOT_STARTED}{status.reason}", status.exit_code or state_files.NO_START)
+            return fail(f"{_NOT_STARTED}{status.reason}", status.exit_code or NO_START)
         events = ScheduledEvents(folders.base / "event", partial(nodes.give_notice, task))
         scheduler = Batch(wakeup, watch, nodes=nodes, events=events, first=first)
         code = _watched(task, scheduler)
@@ -198,8 +186,7 @@ def run_task() -> int:
 
 
 def _watched(task: Task, scheduler: Batch) -> int:
-    """Runs the attempt and returns its exit code. Ends it if Azure takes a node away, or Batch or a
-    shutdown of the node ends this program."""
+    """Runs the attempt; ends it if Azure takes a node, or Batch or a shutdown ends this."""
     nodes = scheduler.nodes
 
     def end(*_: object) -> None:
@@ -213,9 +200,8 @@ def _watched(task: Task, scheduler: Batch) -> int:
 
 
 def _wait_to_go(task: Task) -> None:
-    """Waits until Batch takes the node, and restarts the task elsewhere; ending now would be a
-    failure. If the node is not taken after all, the task continues here, and the attempt does not
-    count."""
+    """Waits until Batch takes the node, as ending now would be a failure. If it is not taken after
+    all, the task continues here, and the attempt does not count."""
     say("the job has ended; this node waits to be taken away")
     time.sleep(_HELD)
     say("the node was not taken away: the task starts again here")
@@ -236,8 +222,8 @@ def _task_here(folders: Folders, spec: TaskSpec, first: int) -> tuple[Task, Batc
 
 
 def task_of(folders: Folders, spec: TaskSpec, number: int) -> tuple[Task, BatchNodes]:
-    """Returns the task that runs here, before its attempt of that number, with the job's secrets.
-    Raises OSError or Fault if its nodes or secrets are not available."""
+    """Returns the task before its attempt of that number, with the job's secrets, and its nodes.
+    Raises OSError or Fault if nodes or secrets are not available."""
     values = folders.secret_values()
     os.environ.update(values)  # only into this process's memory
     code, secrets = str(folders.code), tuple(values)
@@ -288,9 +274,8 @@ def _bring_earlier_logs(folders: Folders, number: int) -> None:
 
 
 def count_attempt(folder: Path, task: str, first: int) -> int:
-    """Returns the number of the attempt that begins now, from 0, and at least `first`. The file
-    lies in the folder that all nodes mount, so that a task that moves to another node continues the
-    count."""
+    """Returns the number of the attempt that begins now, from 0, and at least `first`: the count of
+    a task goes on when it moves to another node, as all nodes mount the folder."""
     folder.mkdir(parents=True, exist_ok=True)
     with files.hold_lock(folder / f"{task}.lock"):
         text = (folder / task).read_text(encoding="ascii") if (folder / task).exists() else ""

@@ -24,11 +24,7 @@ class Folders:
     """Directories of this job on this node, from the environment that Batch sets."""
 
     def __init__(self) -> None:
-        folder = (
-            os.environ.get("AZ_BATCH_JOB_PREP_WORKING_DIR")
-            or os.environ["AZ_BATCH_TASK_WORKING_DIR"]
-        )
-        self.job = Path(folder)
+        self.job = Path(os.environ.get("AZ_BATCH_JOB_PREP_WORKING_DIR") or self.work)
         """Of the job's preparation: the code, the record, Fairway's programs."""
         self.programs = self.job / "fairway"
         self.code = self.job / "code"
@@ -42,7 +38,7 @@ class Folders:
     def base(self) -> Path:
         """The task's own directory, which has the same path on each of its nodes."""
         shared = os.environ.get("AZ_BATCH_TASK_SHARED_DIR")
-        return Path(shared, "fairway") if shared else Path(os.environ["AZ_BATCH_TASK_WORKING_DIR"])
+        return Path(shared, "fairway") if shared else self.work
 
     @cached_property
     def plan(self) -> RunPlan:
@@ -61,7 +57,7 @@ class Folders:
 
     def secret_values(self) -> dict[str, str]:
         """Returns the job's secrets by variable, read with the pool's own identity. Raises Fault,
-        which contains no value, if one cannot be read."""
+        without a value, if one cannot be read."""
         identity = self.target.identity
         metadata = Metadata(identity={"msi_res_id": identity} if identity else {})
         return access.secret_values(self.job_facts.secrets, self.target.vault_url, metadata.bearer)

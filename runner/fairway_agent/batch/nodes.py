@@ -72,9 +72,8 @@ class BatchNodes(Nodes):
         if task.timed_out and not task.limit:
             say(task.failure_reason() or f"the task is over its {task.plan.timeout or 0:g} s")
         if self.config is not None:
-            sshd_mesh.command_all(
-                self.config, task.addresses()[1:], f"fairway-signal {task.plan.signal}"
-            )
+            order = f"fairway-signal {task.plan.signal}"
+            sshd_mesh.command_all(self.config, task.addresses()[1:], order)
         super().signal(task, number)
 
     def facts(self, task: Task) -> dict[str, Any]:
@@ -143,13 +142,12 @@ class BatchNodes(Nodes):
         return self.folders.written
 
     def kept(self, task: Task) -> Path:
-        """Returns the folder below the run's name into which Batch has downloaded the other tasks'
-        outputs."""
+        """Returns where Batch has put the other tasks' outputs, below the run's name."""
         return self.folders.work / outputs.BROUGHT / task.plan.run
 
     def collect(self, task: Task, *, succeeded: bool) -> None:
         """Puts outputs and the other nodes' files where Batch uploads them from."""
-        work, folders = self.folders.work, self.folders
+        folders, work = self.folders, self.folders.work
         if work != folders.base:
             shutil.rmtree(work / "outputs", ignore_errors=True)
             folders.written.mkdir(exist_ok=True)
@@ -263,9 +261,8 @@ def share_of(devices: Devices, wanted: Wanted) -> Share | None:
 
 
 def own_address(hosts: Sequence[Host]) -> str:
-    """Returns this node's own among the addresses: the one that a socket can be bound to.
-    FAIRWAY_NODE_ADDRESS overrides it on a machine with several of them. Raises OSError if there is
-    none."""
+    """Returns the address that a socket can be bound to, or FAIRWAY_NODE_ADDRESS if this machine
+    has several. Raises OSError if there is none."""
     addresses = [host.address for host in hosts]
     given = os.environ.get("FAIRWAY_NODE_ADDRESS", "")
     if given in addresses:

@@ -23,6 +23,7 @@ from fairway_agent.batch.nodes import batch_nodes, own_address
 from fairway_agent.fanout import sshd_mesh
 from fairway_agent.outputs import draft_of
 from fairway_agent.state_files import NO_START
+from fairway_agent.task_logs import LAST_OUTPUT, pump
 from fairway_boot.files import Fault, write_json
 
 if TYPE_CHECKING:
@@ -66,8 +67,8 @@ def release() -> int:
 
 
 def share_inputs(folders: Folders) -> None:
-    """Moves the inputs for all nodes into the folder that they share, except those already there
-    and unchanged. One node at a time does so."""
+    """Moves the inputs for all nodes into the folder that they share, one node at a time, except
+    unchanged ones that are there."""
     root = folders.shared_root
     for each in folders.plan.staged:
         if each.stage != "shared" or root is None:
@@ -118,8 +119,6 @@ def _run(folders: Folders, spec: TaskSpec, name: str) -> int:
         stderr=subprocess.STDOUT,
     )
     if process.stdout is not None:
-        from fairway_agent.task_logs import LAST_OUTPUT, pump
-
         copying = pump(process.stdout, os.fdopen(os.dup(1), "wb"), secrets.values())
         process.wait()
         copying.join(LAST_OUTPUT)
@@ -130,12 +129,10 @@ def _run(folders: Folders, spec: TaskSpec, name: str) -> int:
 
 
 def coordinate() -> int:
-    """Creates the directories, starts the server, and on all nodes but the main one the watch for
-    events; returns the exit code at once."""
+    """Starts the server, and on nodes but the main one the watch for events; returns at once."""
     os.dup2(1, 2)
     folders = Folders()
-    code = folders.setup_code()
-    if code:
+    if code := folders.setup_code():
         return fail(f"the setup failed here with exit code {code}", code)
     folders.make_directories(folders.spec())
     (folders.base / "event").unlink(missing_ok=True)

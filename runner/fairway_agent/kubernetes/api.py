@@ -47,19 +47,16 @@ class Refused(Fault):
     own. A caller whose request may be refused adds what it asked for."""
 
     def __init__(self, status: int, message: str) -> None:
-        has_rights = status not in (UNKNOWN, FORBIDDEN)
         text = f"the API server of Kubernetes refuses: {message}"
-        super().__init__(
-            "refused-request", text, "" if has_rights else RIGHTS, 2 if has_rights else 4
-        )
+        hint, exit_code = (RIGHTS, 4) if status in (UNKNOWN, FORBIDDEN) else ("", 2)
+        super().__init__("refused-request", text, hint, exit_code)
         self.args = (message,)
         self.status = status
 
 
 @contextmanager
 def suppressed(*statuses: int) -> Iterator[None]:
-    """Ends the block without an error if the API server refuses a request in it with such a
-    status."""
+    """Ignores that the API server refuses a request in the block with one of these statuses."""
     try:
         yield
     except Refused as refused:
@@ -112,16 +109,14 @@ class Api:
         raise Fault(NO_ANSWER, text, DOWN)
 
     def create(self, kind: str, manifest: Mapping[str, Any]) -> bool:
-        """Creates an object; returns False if one of that name exists, perhaps from an interrupted
-        request."""
+        """Creates an object; returns False if there is one of that name."""
         with suppressed(TAKEN):
             self.call("POST", self._path(kind), manifest)
             return True
         return False
 
     def delete(self, kind: str, name: str, *, at_once: bool = False) -> None:
-        """Deletes an object after all that it owns, or `at_once`: with 1 second of grace. Does
-        nothing if it is gone."""
+        """Deletes an object, unless it is gone, after all that it owns; `at_once`: in 1 second."""
         options = {"gracePeriodSeconds": 1} if at_once else {"propagationPolicy": "Foreground"}
         with suppressed(NOT_FOUND):
             self.call("DELETE", self._path(kind, name), options)
@@ -138,8 +133,7 @@ class Api:
             self._connection = None
 
     def call(self, method: str, path: str, body: object = None) -> Any:
-        """Returns the API server's answer. Raises Refused if it refuses, and Fault if it is
-        down."""
+        """Returns the API server's answer. Raises Refused if it refuses, Fault if it is down."""
         end, pause = time.monotonic() + _PATIENCE, _FIRST_PAUSE
         kind = "strategic-merge-patch+json" if method == "PATCH" else "json"
         headers = {"Accept": "application/json", "Content-Type": f"application/{kind}"}

@@ -1,6 +1,5 @@
 """Controller of a run: one small pod that starts the parts that are due, and ends those that do not
-progress, until the run has ended. Nothing else ends objects because of their state; others only
-look.
+progress, until the run has ended. Nothing else ends objects because of their state.
 
 Started as `controller RUN_FOLDER SUBMISSION`. If it is ended, another replaces it, and finds in the
 run's folder what is done.
@@ -64,8 +63,8 @@ class Controller:
     since: dict[str, float] = field(default_factory=dict)
 
     def step(self) -> bool:
-        """Updates the states of the run and of those that it depends on, and does what is due;
-        returns True if more is to come."""
+        """Updates this run's state and those that it depends on, and does what is due; returns True
+        if more is to come."""
         try:
             others = [each for each in map(Path, self.plan.after) if goes_on(each)]
             objects = look(self.api, [each.name for each in (*others, self.folder)])
@@ -128,22 +127,17 @@ class Controller:
         return known if known.complete else replace(known, parts=())
 
     def _is_needless(self, part: Part, objects: Objects) -> bool:
-        """Returns True if a part's Job waits for nodes in vain: its run is over a limit, or its
-        tasks were cancelled one by one. A pod that began would only find that out."""
+        """Returns True if a part's Job waits for nodes in vain: its run is over a limit, or all its
+        tasks were cancelled."""
         seen, state = control.read(self.folder), state_files.read_run(self.folder)
         if state is not None and seen.limit is not None:
             return not state.is_final and not state.tasks.get("running")
-        job = objects.jobs[part.job]
-        if (
-            not seen.cancelled_tasks
-            or find_condition(job, "Complete")
-            or find_condition(job, "Failed")
-        ):
+        job, pods = objects.jobs[part.job], objects.pods.get(part.job, ())
+        if find_condition(job, "Complete") or find_condition(job, "Failed"):
             return False
-        pods = objects.pods.get(part.job, ())
         final = {index for indices in seen.final.values() for index in indices}
         runs = any(each["status"].get("phase") == "Running" for each in pods)
-        return not runs and final.issuperset(part.indices)
+        return bool(seen.cancelled_tasks) and not runs and final.issuperset(part.indices)
 
     def start(self) -> None:
         """Creates the Jobs that are due."""

@@ -8,13 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from fairway_agent.kubernetes.api import (
-    CORDONED,
-    FORBIDDEN,
-    RUN,
-    run_label,
-    suppressed,
-)
+from fairway_agent.kubernetes.api import CORDONED, FORBIDDEN, RUN, run_label, suppressed
 from fairway_agent.kubernetes.settings import pods_of
 from fairway_agent.reconcile import queue_reason
 
@@ -41,11 +35,8 @@ def held_by_queue(api: Api) -> dict[str, str]:
     """Returns why Kueue does not admit Jobs yet, by their uids."""
     listed = api.list("workloads", {}) if api.kueue else ()
     before, found = Counter[str](), {}
-    waiting = [
-        each
-        for each in listed
-        if not find_condition(each, "Admitted") and not find_condition(each, "Finished")
-    ]
+    over = ("Admitted", "Finished")
+    waiting = [each for each in listed if not any(find_condition(each, kind) for kind in over)]
     for workload in sorted(waiting, key=_order):
         queue = workload["spec"].get("queueName") or ""
         if why := _why(workload, before[queue]):
@@ -215,11 +206,7 @@ def lists_number(intervals: str | None, number: int) -> bool:
 
 
 def parse_time(text: str | None) -> float:
-    """Parses a time of the API into seconds since 1970; 0 for none.
-
-    >>> parse_time("2026-11-22T10:00:00Z") - parse_time("2026-11-22T09:59:00Z")
-    60.0
-    """
+    """Parses a time of the API into seconds since 1970; 0 for none."""
     return datetime.fromisoformat(re.sub("Z$", "+00:00", text)).timestamp() if text else 0.0
 
 
@@ -235,9 +222,8 @@ def jobs_of(api: Api, folder: Path, claims: Collection[str] | None = None) -> Se
 
 
 def owns(folder: Path, found: Object, claims: Collection[str] | None = None) -> bool:
-    """Returns True if a Job or a pod belongs to the run in this folder: its programs look for the
-    run there, on these `claims`, by default those of the run's files. False if neither exists, so
-    that this cannot be known."""
+    """Returns True if a Job or a pod belongs to the run in this folder: its programs look there, on
+    these `claims`, by default those of the run's files. False if neither exists."""
     spec = found["spec"].get("template", found)["spec"]
     words = [word for each in spec.get("containers") or () for word in each.get("command") or ()]
     if str(folder) not in words:

@@ -17,7 +17,6 @@ import time
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from signal import SIGKILL
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fairway_agent import control, job_facts, processes, scratch, state_files
@@ -53,14 +52,12 @@ if TYPE_CHECKING:
     from fairway_agent.task.task import Task
 
 
-_PREPARE = "fairway_agent.prepare"
 _LOOK = 5.0  # seconds between two checks whether a pod was replaced
 
 
 class PodNodes(SharedNodes):
-    """A pod's node, or with a `gang` those of several, with `config` as ssh's configuration for the
-    others. `signalling` sends these the signal, and `is_broken` says that a pod of the attempt is
-    gone."""
+    """A pod's node, or those of a `gang`, with `config` as ssh's configuration for the others.
+    `signalling` sends these the signal; `is_broken` says that a pod of the attempt is gone."""
 
     WAY: ClassVar = "sshd"
 
@@ -98,7 +95,7 @@ class PodNodes(SharedNodes):
     def signal(self, task: Task, number: signal.Signals) -> None:
         """Signals all pods at once, so that none waits for one that does not answer."""
         if self.config is not None:
-            order = (self.config, _others(task), f"fairway-signal {task.plan.signal}")
+            order = (self.config, task.addresses()[1:], f"fairway-signal {task.plan.signal}")
             self.signalling = threading.Thread(
                 target=sshd_mesh.command_all, args=order, daemon=True
             )
@@ -110,7 +107,7 @@ class PodNodes(SharedNodes):
             self.signalling.join()
             self.signalling = None
         if self.config is not None and code:
-            sshd_mesh.command_all(self.config, _others(task), f"fairway-signal {SIGKILL.name[3:]}")
+            sshd_mesh.command_all(self.config, task.addresses()[1:], "fairway-signal KILL")
         processes.kill(sshd_mesh.sessions(base()))
 
     def facts(self, task: Task) -> dict[str, Any]:
@@ -135,13 +132,13 @@ class PodNodes(SharedNodes):
         return {} if self.config is None else {"FAIRWAY_SSH_CONFIG": str(self.config)}
 
     def command(self, task: Task, script: Path) -> list[str]:
-        """Returns the command line, after the nodes' preparation if need be; it already runs in the
-        job's container."""
+        """Returns the command line in the job's container, after the preparation if need be."""
         command = ["bash", str(script)]
         if is_prepared(task) and self.config is None:
             scratch.make(scratch_folder(task), keep=True)
             return command
-        return [*processes.program(_PREPARE), str(task.run_folder), "", *command]
+        prepare = processes.program("fairway_agent.prepare")
+        return [*prepare, str(task.run_folder), "", *command]
 
     def contract(self, task: Task) -> dict[str, str]:
         """Adds the share of its node. In its container a task's GPUs are numbered anew, and all of
@@ -156,13 +153,8 @@ class PodNodes(SharedNodes):
         return found | {"OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", threads)}
 
 
-def _others(task: Task) -> list[str]:
-    return [host.address for host in task.hosts[1:]]
-
-
 def _sampled(task: Task) -> str:
-    """Returns the name of the task's samples: several tasks on a node each see only their own
-    GPUs."""
+    """Returns the name of the task's samples: tasks on a node each see their own GPUs."""
     return f"{task.hosts[0].name}.{task.name}"
 
 
@@ -192,8 +184,7 @@ class Kubernetes(Scheduled):
         read_secrets(task.run_folder, task.plan)
 
     def begin(self, task: Task) -> bool:
-        """Waits until its other pods are there and can be reached; returns False if it is to end
-        before."""
+        """Waits until its other pods can be reached; returns False if it is to end before."""
         super().begin(task)
         group, pause = self.nodes.gang, _FIRST_LOOK
         if group is not None:
@@ -282,8 +273,7 @@ def with_share(
 
 
 def end_of(folder: Path, submission: int) -> TaskState | None:
-    """Returns the final state of a task that has ended in this submission of its run; None if it
-    has not."""
+    """Returns the final state of a task in this submission; None if it has not ended."""
     known = state_files.read_task(folder)
     is_over = known is not None and known.is_final and known.submission == submission
     return known if is_over else None

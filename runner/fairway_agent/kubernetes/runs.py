@@ -9,14 +9,7 @@ from dataclasses import replace
 from typing import IO, TYPE_CHECKING
 
 from fairway_agent import control, job_facts
-from fairway_agent.kubernetes.api import (
-    CONTROLLER,
-    PART,
-    RUN,
-    Api,
-    job_name,
-    run_label,
-)
+from fairway_agent.kubernetes.api import CONTROLLER, PART, RUN, Api, job_name, run_label
 from fairway_agent.kubernetes.objects import (
     JOB,
     find_condition,
@@ -59,8 +52,7 @@ if TYPE_CHECKING:
     from fairway_agent.state_files import TaskState
 
 
-# Seconds until the pods of a deleted Job must have ended, which includes their grace, and between
-# two polls.
+# Seconds until the pods of a deleted Job must have ended, with their grace, and between two polls.
 _LONGEST_END = 120.0
 _PAUSE = 0.5
 
@@ -97,9 +89,8 @@ def _cancel_run(folder: Path, request: CancelRequest) -> None:
         delete(api, folder, spared)
     if request.kill:
         for pod in api.list("pods", selector(folder.name)):
-            if not owns(folder, pod):
-                continue
-            if not spared or pod["metadata"]["labels"].get(PART) != CONTROLLER:
+            is_spared = spared and pod["metadata"]["labels"].get(PART) == CONTROLLER
+            if owns(folder, pod) and not is_spared:
                 api.delete("pods", pod["metadata"]["name"], at_once=True)
 
 
@@ -111,8 +102,7 @@ def delete(api: Api, folder: Path, spared: str = "", claims: Collection[str] | N
 
 
 def _cancel_task(folder: Path, request: CancelRequest) -> None:
-    """Records the cancellation, so that nothing of the task starts any more, and deletes its
-    objects."""
+    """Records the cancellation, so that nothing of it starts, and deletes its objects."""
     api = Api()
     with files.hold_lock(folder / control.SUBMIT_LOCK):
         with suppress(OSError):  # full

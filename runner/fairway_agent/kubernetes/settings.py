@@ -27,12 +27,7 @@ start others, as a multiple of its patience."""
 
 def patience(least: int, most: int) -> float:
     """Returns for how many seconds the first pod of a task waits for the others, on a target that
-    has at `least` and at `most` these numbers of nodes: if they differ, as long as starting one may
-    take.
-
-    >>> patience(4, 4) / 60, patience(1, 4) / 60
-    (15.0, 50.0)
-    """
+    has at `least` and at `most` these nodes: if they differ, as long as starting one may take."""
     if least == most:  # the first pods block nodes that another task may be waiting for
         return 900.0
     return NODE_PROVISIONING + 1200.0  # for its drivers, and to pull an image
@@ -62,8 +57,7 @@ class PodFacts(JsonRecord, called="`kubernetes` of the target"):
 
 
 def pods_of(run: Path) -> PodFacts | None:
-    """Reads the pod settings of the run in a folder; None if its target is not Kubernetes, or not
-    known. Raises Fault if the file is damaged."""
+    """Reads a run's pod settings; None without them. Raises Fault if the file is damaged."""
 
     def pods(facts: object) -> PodFacts | None:
         fields = Fields(facts, "the target")
@@ -95,8 +89,7 @@ class Settings(PodFacts):
 
 
 def of_run(folder: Path, resources: Mapping[str, str], topology: str = "") -> Settings:
-    """Reads the settings from the files of a run, the resources of an entire node and the path of
-    NCCL's topology."""
+    """Reads the settings of a run; the resources are those of an entire node."""
     job, target = job_facts.of_job(folder), job_facts.of_target(folder)
     pods, container = pods_of(folder), job.container
     assert pods is not None, "it is a target of Kubernetes"
@@ -113,11 +106,7 @@ def of_run(folder: Path, resources: Mapping[str, str], topology: str = "") -> Se
 
 
 def _quantity(size: str) -> str:
-    """Converts a size in Docker's notation to Kubernetes'.
-
-    >>> _quantity("8g"), _quantity("")
-    ('8Gi', '')
-    """
+    """Converts a size in Docker's notation, as `8g`, to Kubernetes'."""
     return f"{size[:-1]}{size[-1].upper() if size[-1] != 'k' else 'K'}i" if size else ""
 
 
@@ -157,13 +146,7 @@ def counts(resources: Mapping[str, str]) -> tuple[int, int]:
 
 def resources_of(resources: Mapping[str, str], wanted: Wanted | None) -> dict[str, str]:
     """Returns the resources that a task requests: all, or memory in proportion to the resource of
-    which it takes the largest part.
-
-    >>> from fairway_agent.resources import Wanted
-    >>> node = {"cpu": "86", "memory": "1710Gi", "nvidia.com/gpu": "8", "rdma/ib": "8"}
-    >>> resources_of(node, Wanted(gpus=1))
-    {'cpu': '10', 'memory': '218880Mi', 'nvidia.com/gpu': '1'}
-    """
+    which it takes the largest part."""
     if wanted is None:
         return dict(resources)
     found, (gpus, cores) = {}, counts(resources)

@@ -75,19 +75,18 @@ class Entry:
 
 
 def entry_of(run: Path, directory: str, folders: Sequence[str]) -> Entry | None:
-    """Returns the way into the container of a run's job on this node; None if the job has none.
-    `directory` is where its commands start, `folders` are mounted. Raises Fault if this node cannot
-    run it."""
+    """Returns the way into the container of a run's job, if it has one; its commands start in
+    `directory`, `folders` are mounted. Raises Fault if this node cannot run it."""
     container = job_facts.of_job(run).container
     if container is None:
         return None
     mounts = [*job_facts.of_target(run).mounts.values(), *folders]
     seen = [path for path in dict.fromkeys(mounts) if Path(path).is_dir()]
     image_files = [path for path in IMAGE_FILES if Path(path).exists()]
-    has_pyxis = False
-    with suppress(commands.Refused):  # the plugin adds the option to srun's help
-        has_pyxis = "--container-image" in commands.run(["srun", "--help"])
-    if has_pyxis:
+    options = ""
+    with suppress(commands.Refused):
+        options = commands.run(["srun", "--help"])
+    if "--container-image" in options:  # the plugin's
         require_memory(container)
         bound = ",".join([f"{path}:{path}" for path in seen] + [f"{p}:{p}:ro" for p in image_files])
         words = [f"--container-image={for_enroot(container.image)}", f"--container-mounts={bound}"]
@@ -102,8 +101,6 @@ def entry_of(run: Path, directory: str, folders: Sequence[str]) -> Entry | None:
     binds = [*seen, *(f"{path}:{path}:ro" for path in image_files)]
     return Entry(prefix=tuple(apptainer(program, container, binds, directory)))
 
-
-_HERE, _PREPARE = "fairway_agent.slurm.allocation", "fairway_agent.prepare"
 
 _STRAY_GRACE = 2.0  # seconds for processes that an attempt left on another node
 _STEP_PATIENCE = 120.0  # seconds for srun to end these, since a node may never answer
@@ -129,19 +126,15 @@ class SlurmNodes(SharedNodes):
         shared = task.run_folder.parents[1]
         if not are_contained(os.environ):
             end_leftovers(shared, os.environ)
-            if words := _on_others(task):
-                self._step(task, [*words, *processes.program(_HERE), "before", str(shared)])
+            self._step(task, "before", str(shared))
         super().prepare(task)
         folders = (str(shared), str(scratch.root()))
         self.entry = entry_of(task.run_folder, task.plan.directory, folders)
 
     def signal(self, task: Task, number: signal.Signals) -> None:
-        """Signals the task's processes on every node, whichever launcher and session they belong
-        to."""
+        """Signals the task's processes on every node, whichever launcher and session has them."""
         signal_task(task.plan.run, task.name, number)
-        if words := _on_others(task):
-            words += [*processes.program(_HERE), "signal"]
-            step = [*words, task.plan.run, task.name, task.plan.signal]
+        if step := _on_others(task, "signal", task.plan.run, task.name, task.plan.signal):
             quiet = subprocess.DEVNULL
             self.signalling.append(subprocess.Popen(step, env=_for_step(), stderr=quiet))
 
@@ -153,8 +146,7 @@ class SlurmNodes(SharedNodes):
         return Sampling(plan.sample_every, lambda s: [*step, *words(s)], _for_step(), plan.secrets)
 
     def clean(self, task: Task, code: int) -> None:
-        """Waits until signals are sent, and ends what a launcher left on the other nodes, before
-        the attempt's end is recorded."""
+        """Waits until signals are sent, and ends what a launcher left on the other nodes."""
         for step in self.signalling:
             try:
                 step.wait(_STEP_PATIENCE)
@@ -169,18 +161,18 @@ class SlurmNodes(SharedNodes):
                 listed = commands.run(steps).split()
                 if left := [step for step in listed if step.rpartition(".")[2].isdecimal()]:
                     commands.run(["scancel", "--signal=KILL", *left])
-        if words := _on_others(task):
-            # Processes that were told to end have had their grace.
-            grace = _STRAY_GRACE if task.kill_at is None else 0.0
-            names = [task.plan.run, task.name, str(grace), str(scratch_folder(task))]
-            self._step(task, [*words, *processes.program(_HERE), "leave", *names])
+        # Processes that were told to end have had their grace.
+        grace = _STRAY_GRACE if task.kill_at is None else 0.0
+        folder = str(scratch_folder(task))
+        self._step(task, "leave", task.plan.run, task.name, str(grace), folder)
 
-    def _step(self, task: Task, words: list[str]) -> None:
-        """Runs a step that ends something on the other nodes, and continues if one does not
-        answer."""
-        null = subprocess.DEVNULL
+    def _step(self, task: Task, *words: str) -> None:
+        """Runs a step that ends something on the other nodes; one may never answer."""
+        null, step = subprocess.DEVNULL, _on_others(task, *words)
+        if not step:
+            return
         try:
-            subprocess.call(words, env=_for_step(), stdin=null, stderr=null, timeout=_STEP_PATIENCE)
+            subprocess.call(step, env=_for_step(), stdin=null, stderr=null, timeout=_STEP_PATIENCE)
         except subprocess.TimeoutExpired:
             names = ", ".join(host.name for host in task.hosts[1:])
             line = f"fairway: what was left on {names} may go on: no answer in time"
@@ -201,15 +193,15 @@ class SlurmNodes(SharedNodes):
         if is_prepared(task):
             folder = scratch_folder(task)  # on every node, without leftovers
             scratch.make(folder, keep=task.share is not None)
-            if words := _on_others(task):
-                words += [*processes.program(_HERE), "make", str(folder)]
-                code = subprocess.call(words, env=_for_step(), stdin=subprocess.DEVNULL)
-                if code:  # the highest of all nodes
-                    nodes = ", ".join(host.name for host in task.hosts[1:])
-                    message = f"{folder} cannot be made on each of {nodes} (exit code {code})"
-                    raise Fault("no-scratch", message, scratch.FOREIGN_HINT, 4)
+            step, null = _on_others(task, "make", str(folder)), subprocess.DEVNULL
+            # The highest exit code of all nodes.
+            if step and (code := subprocess.call(step, env=_for_step(), stdin=null)):
+                nodes = ", ".join(host.name for host in task.hosts[1:])
+                message = f"{folder} cannot be made on each of {nodes} (exit code {code})"
+                raise Fault("no-scratch", message, scratch.FOREIGN_HINT, 4)
             return command
-        return [*processes.program(_PREPARE), str(task.run_folder), "--outside", *command]
+        prepare = processes.program("fairway_agent.prepare")
+        return [*prepare, str(task.run_folder), "--outside", *command]
 
     def contract(self, task: Task) -> dict[str, str]:
         """Adds Slurm's variables for the GPUs of a share, and as many Slurm tasks as the launcher
@@ -226,25 +218,24 @@ class SlurmNodes(SharedNodes):
         return found | {"SLURM_CPUS_PER_TASK": str(max(1, cpus // int(width)))}
 
     def reach(self, task: Task, path: str) -> dict[str, str]:
-        """Returns the variables that let the launcher reach the nodes: a container has no srun, and
-        no other node."""
+        """Returns how the launcher reaches the nodes: a container has no srun, no other node."""
         is_contained = self.entry is not None
         return launchers.contract(self.WAY, path, nodes=len(task.hosts), contained=is_contained)
 
 
 def job_id() -> str:
-    """Returns the job's id in the form of Slurm's commands: `12`, or `12_3` for an array's
-    element."""
+    """Returns the job's id for Slurm's commands: `12`, or `12_3` for an array's element."""
     if array := os.environ.get("SLURM_ARRAY_JOB_ID"):
         return f"{array}_{os.environ['SLURM_ARRAY_TASK_ID']}"
     return os.environ["SLURM_JOB_ID"]
 
 
-def _on_others(task: Task) -> list[str]:
-    """Returns the command that runs a program once on each node but the main one; empty for one
-    node."""
+def _on_others(task: Task, *words: str) -> list[str]:
+    """Returns the step of this program on each node but the main one; empty for one node."""
     names = [host.name for host in task.hosts[1:]]
-    return [*STEP, f"--nodes={len(names)}", f"--nodelist={','.join(names)}"] if names else []
+    nodes = [f"--nodes={len(names)}", f"--nodelist={','.join(names)}"]
+    own = processes.program("fairway_agent.slurm.allocation")
+    return [*STEP, *nodes, *own, *words] if names else []
 
 
 def _for_step() -> dict[str, str]:
@@ -265,8 +256,7 @@ def are_contained(environment: Mapping[str, str], root: Path = Path("/")) -> boo
 
 
 def end_leftovers(shared: Path, environment: Mapping[str, str]) -> None:
-    """Ends this user's leftover processes here of jobs that Slurm no longer has, or has
-    restarted."""
+    """Ends the user's processes here of jobs that Slurm no longer has, or has restarted."""
     own = (environment.get(_JOB, ""), environment.get(_TIMES, "0"))
     found: dict[int, tuple[str, str]] = {}  # each with its job's ID and restart count
     for pid, variables in processes.environments():
@@ -297,8 +287,7 @@ def signal_task(run: str, task: str, number: signal.Signals) -> None:
 
 
 def processes_of(run: str, task: str) -> set[int]:
-    """Returns the processes with the task's names in their environment: on other nodes too,
-    whichever launcher started them, and in whichever session."""
+    """Returns the task's processes, whichever launcher started them, in whichever session."""
     wanted = {f"FAIRWAY_RUN={run}", f"FAIRWAY_TASK={task}"}
     return {pid for pid, variables in processes.environments() if wanted <= set(variables)}
 

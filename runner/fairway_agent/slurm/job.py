@@ -17,12 +17,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from fairway_agent import control, job_facts, predecessors, processes
+from fairway_agent import control, job_facts, notify, predecessors, processes
 from fairway_agent.machine import Host
 from fairway_agent.resources import Share, numbers_of, own_cores, ports_beside
 from fairway_agent.shared import runs
 from fairway_agent.slurm.allocation import SlurmNodes, job_id
-from fairway_agent.slurm.runs import Watch
+from fairway_agent.slurm.runs import Watch, notify_end, reconcile_all
 from fairway_agent.state_files import PREEMPTION, TERMINATED
 from fairway_agent.task import scheduled
 from fairway_agent.task.attempts import Attempts
@@ -34,8 +34,7 @@ if TYPE_CHECKING:
     from fairway_agent.task.task import Task
 
 _PORTS = 256  # ranges of ports, one of which each job selects by its ID
-# Seconds, after Slurm has reported the ends of predecessors, until their states must be visible:
-# their files may be delayed. And between two polls.
+# Seconds for the files of predecessors that Slurm reports as ended, and between two polls.
 _ENDS_KNOWN = 300.0
 _PAUSE = 1.0
 _REQUEUE_PATIENCE = 60.0  # seconds until Slurm ends a requeued job
@@ -73,12 +72,9 @@ class Slurm(scheduled.Scheduled):
         """Has the run's last task report the end of the run: nothing else runs by then."""
         if task.plan.notify is None:
             return
-        from fairway_agent import notify
-        from fairway_agent.slurm import runs
-
-        with suppress(OSError, Fault, commands.Refused):  # the next poll sends it
+        with suppress(*self.REFUSED):  # the next poll sends it
             if notify.record_end(task.run_folder, task.name, task.submission or 0):
-                runs.notify_end(task.run_folder)
+                notify_end(task.run_folder)
 
     def may_begin(self, task: Task) -> bool:
         """Leaves it to Slurm's own dependencies if success is all that is required of other runs.
@@ -90,12 +86,10 @@ class Slurm(scheduled.Scheduled):
         plan = job_facts.read_shared_plan(task.run_folder, retry=submission > 0)
         if not plan.after:
             return True
-        from fairway_agent.slurm import runs  # rarely needed
-
         end = time.monotonic() + _ENDS_KNOWN
         while True:
             with suppress(*self.REFUSED):  # retried
-                runs.reconcile_all([Path(each) for each in plan.after])
+                reconcile_all([Path(each) for each in plan.after])
             unmet = predecessors.decide(task.run_folder, plan, submission)
             if unmet is not None or self.is_cancelled(task):
                 return not unmet

@@ -69,8 +69,7 @@ _NOT_YET = (*HELD, "Dependency", "BeginTime", "JobArrayTaskLimit")
 
 
 def jobs_named(names: Iterable[str]) -> list[Element]:
-    """Returns the jobs of these names, including those that ended a short while ago. Raises Fault
-    if Slurm does not list its jobs."""
+    """Returns the jobs of these names, also just ended ones. Raises Fault if Slurm does not."""
     try:
         return _jobs_named(sorted(names))
     except commands.Refused as refused:
@@ -83,9 +82,8 @@ def _jobs_named(left: Sequence[str]) -> list[Element]:
     while left:
         some, left = left[:_MOST_NAMES], left[_MOST_NAMES:]
         found += _listed("--name", ",".join(some))
-    lacking = any(reason.startswith(_LACKS_NODES) for _, _, _, reason, *_ in found)
     reasons: dict[str, str] = {}  # reasons for a partition's inactive nodes
-    if lacking:
+    if any(reason.startswith(_LACKS_NODES) for _, _, _, reason, *_ in found):
         rest = commands.run(["sinfo", "-h", "-N", "-t", "down,drain", "-o", "%R|%E"])
         rows = (line.partition("|") for line in rest.splitlines())
         reasons = {name: why for name, _, why in rows if why.startswith(_OURS)}

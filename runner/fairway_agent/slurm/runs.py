@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     from fairway_agent.state_files import RunState
 
 
-# Seconds until a cancelled job must have ended: Slurm kills processes after its KillWait, by
-# default 30. And seconds between two polls.
+# Seconds until a cancelled job must have ended (KillWait is 30 by default), and between two polls.
 _LONGEST_END = 120.0
 _PAUSE = 0.5
 
@@ -87,14 +86,12 @@ def await_end(run: str, jobs: Collection[str], what: str, then: str) -> None:
 
 
 def _ask(job: str) -> None:
-    """Signals only the batch script, which passes it on and waits as long as the program's
-    grace."""
+    """Signals only the batch script, which passes it on and waits for the program's grace."""
     commands.run(["scancel", "--batch", "--signal=TERM", job])
 
 
 def _cancel_task(folder: Path, request: CancelRequest) -> None:
-    """Records the cancellation, so that a task that is just starting ends too, and signals its
-    job."""
+    """Records the cancellation, for a task that is just starting, and signals its job."""
     with files.hold_lock(folder / control.SUBMIT_LOCK):
         with suppress(OSError):  # full
             control.cancel(folder, request.submission, request.task)
@@ -118,8 +115,7 @@ class Watch(limits.Watch):
     """Watch that removes the run's pending jobs; see `limits`."""
 
     def take_back(self) -> None:
-        """Cancels pending jobs; if Slurm does not answer, each sees by itself that it must not
-        begin."""
+        """Cancels pending jobs; without Slurm's answer, each sees that it must not begin."""
         for job in control.read(self.folder).jobs:
             with suppress(commands.Refused, Fault):
                 commands.run(["scancel", "--state=PENDING", job])
@@ -151,15 +147,11 @@ def _tell(folder: Path, plan: RunPlan, state: RunState) -> None:
 
 
 def notify_end(folder: Path) -> None:
-    """Updates the run's state in its last job, and reports its end, even if a process without the
-    run's secrets has noticed it before."""
+    """Reports the run's end in its last job, even if a process without secrets has seen it."""
     reconcile_all([folder])
     with control.locked(folder):
-        state = state_files.read_run(folder)
-        if state is None or not state.is_final:
-            return
-        plan = job_facts.read_plan(folder)
-        if not notify.should_notify(folder, plan, state):
+        state, plan = state_files.read_run(folder), job_facts.read_plan(folder)
+        if state is None or not state.is_final or not notify.should_notify(folder, plan, state):
             return
     _tell(folder, plan, state)
 

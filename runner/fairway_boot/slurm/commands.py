@@ -29,12 +29,12 @@ class Refused(Exception):
     """Error of a command that failed; the message is its own."""
 
 
-def run(words: Sequence[str], *, stdin: str = "", timeout: float = TIMEOUT) -> str:
+def run(words: Sequence[str], timeout: float = TIMEOUT) -> str:
     """Returns a command's output. Raises Refused if it fails, Fault if Slurm is not installed."""
     try:
         done = subprocess.run(
             words,
-            input=stdin,
+            input="",
             env=environment(),
             capture_output=True,
             text=True,
@@ -108,11 +108,7 @@ class Node:
 
 
 def expand(host_list: str) -> list[str]:
-    """Returns the names that a host list stands for.
-
-    >>> expand("nd-[0-2,7],spot-1")
-    ['nd-0', 'nd-1', 'nd-2', 'nd-7', 'spot-1']
-    """
+    """Returns the names that a host list such as `nd-[0-2,7],spot-1` stands for."""
     names = []
     for part in _PART.finditer(host_list):
         stem, numbers = part["stem"], part["numbers"]
@@ -135,7 +131,7 @@ def run_command(settings: Settings, *command: str, timeout: float = TIMEOUT) -> 
     """Runs a command with the settings' programs. Raises Refused if it fails or never answers."""
     program = f"{settings.bin}/{command[0]}" if settings.bin else command[0]
     try:
-        return run([program, *command[1:]], timeout=timeout)
+        return run([program, *command[1:]], timeout)
     except (Refused, Fault) as error:
         raise Refused(f"{' '.join(command)}: {error}") from None
 

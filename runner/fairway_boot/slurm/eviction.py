@@ -65,9 +65,7 @@ def watch(settings: Settings, metadata: Metadata, me: str, known: dict[str, str]
             known[event.id] = drain_and_approve(settings, metadata, event, before)
 
 
-def drain_and_approve(
-    settings: Settings, metadata: Metadata, event: Event, before: str = ""
-) -> str:
+def drain_and_approve(settings: Settings, metadata: Metadata, event: Event, before: str) -> str:
     """Drains the node, requeues its jobs, approves the event when they are gone, and returns "". If
     Slurm did not answer and there is time to try again, it returns the reason, which it logs unless
     it was the same `before`: Azure waits meanwhile, and a scheduler that is being replaced is back
@@ -129,8 +127,7 @@ def _requeue(settings: Settings, job: str) -> None:
 
 
 def _jobs(settings: Settings, name: str) -> dict[str, str]:
-    """Returns the comments of the jobs on this node by their ids, each element of an array by its
-    own."""
+    """Returns the comments of the jobs on this node by id, array elements by their own."""
     live = "running,configuring,suspended,completing"
     out = commands.run_command(
         settings, "squeue", "-h", "-w", name, "-t", live, "-o", "%A %k", timeout=10

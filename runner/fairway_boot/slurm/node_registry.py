@@ -7,6 +7,7 @@ import logging
 import time
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairway_boot import files
@@ -67,9 +68,8 @@ class Hold:
 
 
 def apply(settings: Settings, partition: str, hold: Hold, among: Iterable[str] = ()) -> None:
-    """Takes the sleeping nodes of the partition out of use while it is held, and closes the
-    partition if the hold is `closed`. slurmctld forgets a node's state when it lets it be deleted,
-    so that the program that it calls then names the nodes on their way out in `among`."""
+    """Takes the sleeping nodes of the partition out of use while it is held; closes it if the hold
+    is `closed`. `among` names nodes on their way out, whose state slurmctld forgets."""
     if not hold.active:
         return
     nodes = commands.nodes(settings)
@@ -91,8 +91,7 @@ def apply(settings: Settings, partition: str, hold: Hold, among: Iterable[str] =
 
 def releasable(settings: Settings, partition: str, hold: Hold) -> list[str]:
     """Returns the nodes in the cloud state that are still down or drained: the next instance is a
-    new one. Nodes that a person took out of use stay so, and all stay while the partition is
-    held."""
+    new one. Not those that a person took out of use, and none while the partition is held."""
     if hold.active:
         return []
     return [
@@ -179,8 +178,7 @@ class NodeRegistry:
         """Records that Slurm is done with these nodes; returns the instances to delete."""
         for name in names:
             self.wanted.pop(name, None)
-            claim = self.claims.pop(name, None)
-            if claim:
+            if claim := self.claims.pop(name, None):
                 self.leaving[claim.instance] = time.time()
         return sorted(self.leaving)
 
@@ -222,8 +220,7 @@ class NodeRegistry:
         return self.troubles.get(claim.instance if claim else node_or_instance, "")
 
     def waiting_for(self, before: float) -> list[str]:
-        """Returns wanted nodes whose instances lack something, or were silent since before that
-        time."""
+        """Returns wanted nodes whose instances lack something, or are silent since then."""
         lacking = sum(each in self.troubles for each in self.unnamed)
         silent = sum(s < before for each, s in self.unnamed.items() if each not in self.troubles)
         for_long = [each for each in self.oldest if self.wanted[each] < before]
@@ -250,8 +247,8 @@ class NodeRegistry:
 @contextmanager
 def open_registry(settings: Settings, scale_set: str) -> Iterator[NodeRegistry]:
     """Opens the registry of that scale set for one program at a time, and saves it at the end."""
-    with locked(settings, f"{scale_set}.registry"):
-        file = settings.state_folder / f"{scale_set}.json"
+    with locked(settings, f"{scale_set}.registry") as folder:
+        file = folder / f"{scale_set}.json"
         data = files.read_json(file)
         claims = {name: Claim(**claim) for name, claim in data.pop("claims", {}).items()}
         hold = Hold(**data.pop("hold", {}))
@@ -265,8 +262,9 @@ def open_registry(settings: Settings, scale_set: str) -> Iterator[NodeRegistry]:
 
 
 @contextmanager
-def locked(settings: Settings, name: str) -> Iterator[None]:
-    """Holds the lock of the scheduler's programs."""
-    settings.state_folder.mkdir(parents=True, exist_ok=True)
-    with files.hold_lock(settings.state_folder / name):
-        yield
+def locked(settings: Settings, name: str) -> Iterator[Path]:
+    """Holds the lock of that name in the folder of the scheduler's programs; yields the folder."""
+    folder = Path(settings.state)
+    folder.mkdir(parents=True, exist_ok=True)
+    with files.hold_lock(folder / name):
+        yield folder

@@ -31,13 +31,13 @@ class ScaleSet:
 class Settings:
     """Settings of a cluster, read by `load`; times are in seconds.
 
-    `vault` holds the munge key, and `people_vault` the secrets of jobs, "" for none. `authority` is
-    a file of certificates to trust, `bin` the folder of Slurm's and munge's commands if they are
-    not on PATH, `user` the account of slurmctld. `patience` is for how long Azure may work on a
-    change, and `orphan_after` for how long an instance may exist that nobody needs; one that Azure
-    calls failed may ask for a name for as long as `failed_after`, and any other for as long as
-    `silent_after`. `hold` is for how long nodes are not requested again that Azure did not create:
-    longer than idle nodes stay, so that those that it did create may go.
+    `state` is the folder of the scheduler's registry. `vault` holds the munge key, `people_vault`
+    the secrets of jobs, "" for none. `authority` is a file of certificates to trust, `bin` the
+    folder of Slurm's and munge's commands if they are not on PATH, `user` the account of slurmctld.
+    `patience` is for how long Azure may work on a change, and `orphan_after` for how long an
+    instance may exist that nobody needs; one that Azure calls failed may ask for a name for as long
+    as `failed_after`, any other for as long as `silent_after`. `hold` is for how long nodes are not
+    requested again that Azure did not create: longer than idle nodes stay, so that others may go.
 
     A host whose hardware failed is refused for `refuse_host`. Of a node, `check` is the program
     that prints faults of its hardware and then fails, which it may do for `settle` after boot, and
@@ -81,11 +81,6 @@ class Settings:
     restart_munge: tuple[str, ...] = ("systemctl", "restart", "munge.service")
     set_host_name: tuple[str, ...] = ("hostnamectl", "set-hostname")
 
-    @property
-    def state_folder(self) -> Path:
-        """Folder with the scheduler's registry of nodes."""
-        return Path(self.state)
-
 
 def load(path: str | None = None) -> Settings:
     """Reads the settings from the file. Raises ValueError for an unknown key."""
@@ -97,16 +92,13 @@ def load(path: str | None = None) -> Settings:
     data["scale_sets"] = {
         name: ScaleSet(**scale_set) for name, scale_set in data.get("scale_sets", {}).items()
     }
-    for name in ("start", "restart_munge", "set_host_name", "check"):
-        if name in data:
-            data[name] = tuple(data[name])
+    data |= {name: tuple(value) for name, value in data.items() if isinstance(value, list)}
     return Settings(**data)
 
 
 def begin() -> tuple[Settings, Metadata]:
-    """Returns the settings, and this VM's metadata service. From now on lines are logged with their
-    time to the log file, or to standard error if the settings name none. Unexpected errors are
-    logged too: nobody reads the output of slurmctld's programs."""
+    """Returns the settings, and this VM's metadata service; from now on lines are logged to the log
+    file, or standard error. So are unexpected errors: nobody reads slurmctld's programs."""
     settings = load()
     logging.basicConfig(
         filename=settings.log or None,

@@ -12,8 +12,10 @@ from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
+from run_folders import bring
 
 from fairway_agent import batch, job_facts, machine
 from fairway_agent.batch import attempt, notifications, preparation
@@ -82,10 +84,9 @@ class TestAttempts:
         before = signal.getsignal(signal.SIGTERM)
         monkeypatch.setattr(attempt, "run_attempts", lambda *_: signal.raise_signal(signal.SIGTERM))
         events = SimpleNamespace(start=lambda: None, stopped=threading.Event())
-        task: Any = SimpleNamespace()
-        scheduler: Any = SimpleNamespace(nodes=SimpleNamespace(notice=""), events=events)
+        scheduler = SimpleNamespace(nodes=SimpleNamespace(notice=""), events=events)
         try:
-            attempt._watched(task, scheduler)
+            attempt._watched(SimpleNamespace(), scheduler)
         finally:
             signal.signal(signal.SIGTERM, before)
         assert scheduler.nodes.notice == "the end"
@@ -93,11 +94,9 @@ class TestAttempts:
     def test_batch_attempt_with_unreachable_nodes_counts_no_node_as_lost(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        def here(*_: object) -> None:
-            raise OSError("the node 10.0.0.2 cannot be reached")
-
+        away = OSError("the node 10.0.0.2 cannot be reached")
         monkeypatch.setattr(attempt, "_bring_earlier_logs", lambda *_: None)
-        monkeypatch.setattr(attempt, "task_of", here)
+        monkeypatch.setattr(attempt, "task_of", Mock(side_effect=away))
         before = tmp_path / "0.ending"
         folders: Any = SimpleNamespace(
             task="0", before_file=before, make_directories=lambda _: None, shared=tmp_path
@@ -130,31 +129,15 @@ def test_batch_nodes_list_the_main_node_first_and_know_their_own_address(
     assert batch_side.batch_nodes() == hosts("10.0.0.5", "10.0.0.4", "10.0.0.6")
 
 
-def setup_of(script: str) -> dict[str, Any]:
-    """Returns the line of a job's setup."""
-    return json.loads(TaskSpec("setup", script=script).line())
-
-
 @pytest.fixture
-def prepared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Yields a node on which a user with umask 077 unpacked a job."""
+def prepared(node: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Yields the folder into which a user with umask 077 unpacked a job."""
+    monkeypatch.delenv("FAIRWAY_TASK")
     mask = os.umask(0o077)
-    job = tmp_path / "wd"
-    for name in ("code", "record"):
-        (job / name).mkdir(parents=True)
-    plan = RunPlan("r", "code").to_json()
-    files = {
-        "plan.json": plan,
-        "target.json": {"mounts": {}, "batch": {}},
-        "setup.jsonl": setup_of("id"),
-    }
-    for name, value in files.items():
-        (job / "record" / name).write_text(json.dumps(value))
-    (job / "record" / "tasks.jsonl").write_text(TaskSpec(0).line())
-    (job / "code" / "link").symlink_to("/etc/passwd")
-    for name in ("JOB_PREP_WORKING_DIR", "TASK_WORKING_DIR", "NODE_SHARED_DIR"):
-        monkeypatch.setenv(f"AZ_BATCH_{name}", str(job))
-    yield job
+    (node / "prep/code").chmod(0o700)
+    (node / "prep/code/link").symlink_to("/etc/passwd")
+    (node / "prep/record/setup.jsonl").write_text(TaskSpec("setup", script="id").line())
+    yield node / "prep"
     os.umask(mask)
 
 
@@ -164,7 +147,7 @@ def test_batch_setup_as_admin_opens_its_files_to_the_tasks(prepared: Path, is_ad
     (prepared / "record" / "job.json").write_text(json.dumps({"setup": setup}))
     script = "mkdir made; touch made/file; echo true >made/run; chmod +x made/run; "
     script += "mkdir ../../installed; touch ../../installed/program; stat -c %a ../setup.sh >mode"
-    (prepared / "record" / "setup.jsonl").write_text(json.dumps(setup_of(script)))
+    (prepared / "record" / "setup.jsonl").write_text(TaskSpec("setup", script=script).line())
     outside = Path("/etc/passwd").stat().st_mode
     assert preparation.prepare() == 0
     modes = {
@@ -184,13 +167,9 @@ def test_batch_node_without_room_for_shared_inputs_says_so_to_its_tasks(
     prepared: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "mount").write_text("no folder")
-    entry = Staged("data", "datasets", "a/", "shared")
-    facts = {
-        "plan.json": RunPlan("r", "code", staged=(entry,)).to_json(),
-        "target.json": {"mounts": {"data": str(tmp_path / "mount")}, "batch": {}},
-    }
-    for name, value in facts.items():
-        (prepared / "record" / name).write_text(json.dumps(value))
+    plan = RunPlan("r", "code", staged=(Staged("data", "datasets", "a/", "shared"),))
+    target = {"mounts": {"data": str(tmp_path / "mount")}, "batch": {}}
+    bring(prepared / "record", plan, [TaskSpec(0)], target)
     assert preparation.prepare() == 0
     assert json.loads((prepared / "setup.json").read_text()) == {"exit_code": 126}
     assert "the inputs could not be shared: " in capfd.readouterr().out
@@ -199,28 +178,18 @@ def test_batch_node_without_room_for_shared_inputs_says_so_to_its_tasks(
 class TestShares:
     """Tasks that take a share of their node."""
 
-    node = Devices((Gpu(0), Gpu(1)), (0, 1, 2, 3), 4)
+    devices = Devices((Gpu(0), Gpu(1)), (0, 1, 2, 3), 4)
 
     @pytest.fixture
-    def work(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-        """Returns the task's own folder; the folder that all of the node's tasks see is beside
-        it."""
-        (tmp_path / "shared").mkdir()
-        work = tmp_path / "wd"
-        (work / "logs").mkdir(parents=True)
-        monkeypatch.setenv("AZ_BATCH_TASK_WORKING_DIR", str(work))
-        monkeypatch.setenv("AZ_BATCH_NODE_SHARED_DIR", str(tmp_path / "shared"))
-        (work / "record").mkdir()
-        (work / "record" / "plan.json").write_text(RunPlan("r", "/code").text())
-        (work / "record" / "target.json").write_text('{"mounts": {}, "batch": {}}')
-        monkeypatch.delenv("AZ_BATCH_JOB_PREP_WORKING_DIR", raising=False)
-        monkeypatch.setenv("FAIRWAY_TASK", "0")
-        monkeypatch.setattr(attempt, "look", lambda: self.node)
+    def work(self, node: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+        """Returns the task's own folder."""
+        (node / "task/wd/logs").mkdir()
+        monkeypatch.setattr(attempt, "look", lambda: self.devices)
         monkeypatch.setattr(attempt, "_keep_log", lambda *_: None)
         monkeypatch.setattr(attempts, "launch", lambda task: setattr(task, "process", True))
         monkeypatch.setattr(Task, "ended", lambda task: len(task.share.gpus))
         monkeypatch.setattr(Task, "check_timers", lambda _: None)
-        return work
+        return node / "task/wd"
 
     @staticmethod
     def attempts(work: Path, gpus: int) -> Attempts:
@@ -228,15 +197,13 @@ class TestShares:
         plan, spec = RunPlan("r", "/code", sample_every=None), TaskSpec(0, wanted=Wanted(gpus=gpus))
         nodes, hosts = BatchNodes(Folders(), plan), [Host("localhost", "localhost")]
         task = Task(plan, spec, work, work, 1, nodes=nodes, hosts=hosts, submission=0)
-        events: Any = None
-        here: Any = None
         watch = notifications.watch_of(nodes.folders, plan, 0)
-        scheduler = Batch(here, watch, nodes=nodes, events=events, first=2)
+        scheduler = Batch(None, watch, nodes=nodes, events=None, first=2)
         return Attempts(task, scheduler, Patience(0.0))
 
     def run(self, work: Path, gpus: int) -> int:
         """Runs a task with that many GPUs and returns its exit code."""
-        mine: Any = self.attempts(work, gpus)
+        mine = self.attempts(work, gpus)
         return run_attempts(mine, mine.backend)
 
     def test_batch_share_is_written_for_task_and_given_back_at_its_end(self, work: Path) -> None:
@@ -251,8 +218,7 @@ class TestShares:
         self, work: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
         (work / "logs" / SHARE_FILE).write_text("of an attempt before")
-        other = batch_side.share_of(self.node, Wanted(gpus=1))
-        assert other is not None
+        other = batch_side.share_of(self.devices, Wanted(gpus=1))
 
         def sleep(_: float) -> None:
             assert not (work / "logs" / SHARE_FILE).exists()
@@ -266,10 +232,8 @@ class TestShares:
     def test_batch_share_wait_ends_on_preemption_and_cancellation(
         self, work: Path, monkeypatch: pytest.MonkeyPatch, notice: str
     ) -> None:
-        other = batch_side.share_of(self.node, Wanted(gpus=1))
-        assert other is not None
-
-        mine: Any = self.attempts(work, 2)
+        other = batch_side.share_of(self.devices, Wanted(gpus=1))
+        mine = self.attempts(work, 2)
 
         def sleep(_: float) -> None:
             mine.backend.nodes.notice = notice
@@ -301,7 +265,7 @@ class TestShares:
 @pytest.mark.parametrize("command", batch._COMMANDS)
 def test_batch_node_command_has_a_function(command: str) -> None:
     module, function = batch._COMMANDS[command]
-    assert callable(getattr(import_module(f"fairway_agent.batch.{module}"), function))
+    assert callable(getattr(import_module(module), function))
 
 
 # The disk refuses calls whose path contains one of the parts in the last argument.
@@ -326,21 +290,6 @@ sys.exit(main.main())
 """
 
 
-@pytest.fixture
-def node(tmp_path: Path) -> Path:
-    """Returns a node with one task, as Batch lays it out."""
-    record = tmp_path / "prep/record"
-    record.mkdir(parents=True)
-    (tmp_path / "prep/code").mkdir()
-    for name in ("task/wd", "shared"):
-        (tmp_path / name).mkdir(parents=True)
-    (record / "plan.json").write_text(RunPlan("job-a", "code", sample_every=None).text())
-    (record / "target.json").write_text(json.dumps({"batch": {}}))
-    (record / "job.json").write_text("{}")
-    (tmp_path / "prep/setup.json").write_text(json.dumps({"exit_code": 0}))
-    return tmp_path
-
-
 def _run(node: Path, script: str, *parts: str, **variables: str) -> tuple[int, str]:
     """Runs a task with that script and returns its exit code and its log."""
     spec = TaskSpec(0, script=script, outputs={"model": Output("model/**", "always")})
@@ -348,16 +297,8 @@ def _run(node: Path, script: str, *parts: str, **variables: str) -> tuple[int, s
     for file in (tasks, tasks.with_name("finally.jsonl")):
         file.write_text(spec.line())
     job_facts.write_index(tasks, node / "prep/tasks.index")
-    environment: dict[str, Any] = {
-        **os.environ,
-        "AZ_BATCH_JOB_PREP_WORKING_DIR": str(node / "prep"),
-        "AZ_BATCH_TASK_DIR": str(node / "task"),
-        "AZ_BATCH_TASK_WORKING_DIR": str(node / "task/wd"),
-        "AZ_BATCH_NODE_SHARED_DIR": str(node / "shared"),
-        "FAIRWAY_TASK": "0",
-        **variables,
-    }
-    log = node / "task/stdout.txt"
+    (node / "prep/setup.json").write_text(json.dumps({"exit_code": 0}))
+    environment, log = {**os.environ, **variables}, node / "task/stdout.txt"
     words = [sys.executable, "-c", PROGRAM, "task", ",".join(parts) or "nowhere"]
     with log.open("wb") as out:
         done = subprocess.run(

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from clocks import Clock
 from receivers import Receiver
+from run_folders import bring
 
 from fairway_agent import limits, state_files
 from fairway_agent.batch import attempt, nodes, notifications
@@ -41,24 +42,12 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 @pytest.fixture
-def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Folders:
-    """Returns the folders of a node that shares `shared` with the others and has the run's
-    record."""
-    for name, value in (
-        ("AZ_BATCH_JOB_PREP_WORKING_DIR", str(tmp_path / "prepared")),
-        ("AZ_BATCH_TASK_WORKING_DIR", str(tmp_path / "work")),
-        ("AZ_BATCH_JOB_ID", "job-a"),
-        ("AZ_BATCH_NODE_ID", "n1"),
-        ("FAIRWAY_TASK", "0"),
-    ):
-        monkeypatch.setenv(name, value)
-    (tmp_path / "work").mkdir()
-    record = tmp_path / "prepared" / "record"
-    record.mkdir(parents=True)
-    (record / "target.json").write_text(json.dumps({"nodes": {"min": 0, "max": 8}}))
-    (record / "tasks.jsonl").write_text("".join(TaskSpec(n, nodes=2).line() for n in range(2)))
+def folders(node: Path) -> Folders:
+    """Returns the folders of a node that shares one with the others."""
+    specs = [TaskSpec(number, nodes=2) for number in range(2)]
+    bring(node / "prep/record", HOUR, specs, {"nodes": {"min": 0, "max": 8}})
     found = Folders()
-    found.__dict__["shared"] = tmp_path / "shared"
+    found.__dict__["shared"] = node / "mounted"
     return found
 
 
@@ -72,8 +61,7 @@ class Mine:
         self.task = Task(plan, spec, folders.shared, folders.base, nodes=self.nodes)
         self.task.submission = folders.submission
         self.watch = notifications.watch_of(folders, plan, folders.submission)
-        none: Any = None
-        self.batch = Batch(none, self.watch, nodes=self.nodes, events=none, first=0)
+        self.batch = Batch(None, self.watch, nodes=self.nodes, events=None, first=0)
         self.batch.resume(self.task)
 
     def refusal(self) -> TaskState | None:
@@ -90,8 +78,7 @@ class Mine:
         self.task.record(self.task.status("running"))
 
     def has_notice(self) -> None:
-        process: Any = SimpleNamespace(poll=lambda: None)
-        self.task.process = process
+        self.task.process = SimpleNamespace(poll=lambda: None)
         self.nodes.give_notice(self.task, "Preempt")
 
 
@@ -194,8 +181,7 @@ def test_batch_tracking_task_that_ends_with_0_on_eviction_is_not_final(
     mine.running(1e9)
     mine.nodes.give_notice(mine.task, "Preempt")
     monkeypatch.setattr(BatchNodes, "signal", lambda *_: None)
-    process: Any = SimpleNamespace(poll=lambda: None)
-    mine.task.process = process
+    mine.task.process = SimpleNamespace(poll=lambda: None)
     mine.batch._running.touch()
     mine.batch.look(mine.task)
     attempts = Attempts(mine.task, mine.batch, state="running")
@@ -242,9 +228,9 @@ def test_batch_tracking_with_damaged_or_without_limits_ends_no_task(
 
 
 def test_batch_tracking_writes_an_ending_only_at_the_end_or_for_idle_gpus(
-    folders: Folders, clock: Clock, tmp_path: Path
+    folders: Folders, clock: Clock
 ) -> None:
-    file = tmp_path / "work" / "logs" / FILE
+    file = folders.work / "logs" / FILE
     mine = Mine(folders, RunPlan("job-a", "/x"))
     mine.running(1e9)
     assert not file.exists()
@@ -255,8 +241,7 @@ def test_batch_tracking_writes_an_ending_only_at_the_end_or_for_idle_gpus(
     over = {"limit": "max_cost", "why": "why"}
     assert json.loads(file.read_text()) == {**names, **over, "state": state}
     file.unlink()
-    watched: Any = SimpleNamespace(reason=None)
-    mine.task.idle = watched
+    mine.task.idle = SimpleNamespace(reason=None)
     mine.running(1e9)
     assert json.loads(file.read_text())["state"]["state"] == "running"
 
@@ -320,7 +305,7 @@ def test_batch_run_state_follows_from_the_endings_of_its_tasks(
 
 
 @pytest.fixture
-def node(folders: Folders, monkeypatch: pytest.MonkeyPatch, receiver: Receiver) -> Path:
+def brought(folders: Folders, monkeypatch: pytest.MonkeyPatch, receiver: Receiver) -> Path:
     """Returns the folder of endings of the node `n1`, on which the job's release task runs."""
     hears = Hears("secret:HOOK", ("failed", "succeeded"), "auto", "HOOK")
     plan = RunPlan("job-a", "/x", tasks=2, secrets=("HOOK",), notify=hears)
@@ -331,15 +316,8 @@ def node(folders: Folders, monkeypatch: pytest.MonkeyPatch, receiver: Receiver) 
     return folders.work / notifications.BROUGHT
 
 
-def bring(folder: Path, *endings: Ending) -> None:
-    for each in endings:
-        place = folder / "job-a" / "endings" / "0" / each.task
-        place.mkdir(parents=True)
-        (place / FILE).write_text(json.dumps(each.to_json()))
-
-
 def test_batch_notification_is_sent_only_by_the_node_of_the_last_task(
-    node: Path,
+    brought: Path,
     receiver: Receiver,
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
@@ -347,7 +325,10 @@ def test_batch_notification_is_sent_only_by_the_node_of_the_last_task(
     """The address is in no file, a failed delivery is retried, and a job that never began sends
     nothing."""
     assert notifications.send() == 0
-    bring(node, ending("0", node="n2"), ending("1", "failed", 1e9 + 5))
+    for each in (ending("0", node="n2"), ending("1", "failed", 1e9 + 5)):
+        place = brought / "job-a" / "endings" / "0" / each.task
+        place.mkdir(parents=True)
+        (place / FILE).write_text(json.dumps(each.to_json()))
     monkeypatch.setenv("AZ_BATCH_NODE_ID", "n2")
     assert notifications.send() == 0
     assert receiver.seen == 0
@@ -385,8 +366,7 @@ def test_batch_node_keeps_polling_a_metadata_service_that_has_answered(
             raise answer
         return answer
 
-    metadata: Any = SimpleNamespace(name=lambda: "v_7", endings=endings)
-    events._metadata = metadata
+    events._metadata = SimpleNamespace(name=lambda: "v_7", endings=endings)
     waits = iter([*[False] * 20, True])
     monkeypatch.setattr(events.stopped, "wait", lambda _: next(waits))
     events.run()

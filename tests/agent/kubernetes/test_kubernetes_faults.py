@@ -17,7 +17,7 @@ from waiting import until
 from fairway_agent import job_facts, state_files
 from fairway_agent.control import Part
 from fairway_agent.kubernetes import api, nodes, objects, runs, submit
-from fairway_agent.kubernetes.api import Api, Refused
+from fairway_agent.kubernetes.api import Api
 from fairway_agent.kubernetes.controller import Controller, ask_again
 from fairway_agent.shared.reports import (
     CancelRequest,
@@ -156,19 +156,3 @@ def test_kubernetes_pod_that_waits_too_long_is_released_from_its_node_request(
     left = found()["metadata"]["annotations"]
     assert (objects.REQUESTED in left, left["kept"]) == (False, "yes")
     cluster_api.kubectl("delete", "pod", "waits")
-
-
-def test_kubernetes_account_without_rights_is_refused_with_the_servers_message(
-    cluster_api: KubernetesCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    known = json.loads(cluster_api.kubeconfig_of("fairway-task").read_text())
-    (tmp_path / "token").write_text(known["users"][0]["user"]["token"])
-    for name in ("namespace", "ca.crt"):
-        (tmp_path / name).write_bytes((cluster_api.folder / name).read_bytes())
-    monkeypatch.setenv("FAIRWAY_SERVICE_ACCOUNT", str(tmp_path))
-    found = Api()
-    with pytest.raises(Refused, match="forbidden") as raised:
-        found.list("pods", {})
-    found.close()
-    assert raised.value.record["exit_code"] == 4
-    assert "pods is forbidden" in str(raised.value.record["message"])

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from clocks import Clock
@@ -259,11 +260,9 @@ def test_gang_finds_ranks_of_a_daemon_that_left_its_session(pod: Path) -> None:
 def test_gang_pod_joins_once_it_is_reachable_or_reports_why_it_is_not(
     pod: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(*_: Any) -> None:
-        raise OSError("sshd is not on this node, or not in this image: install openssh-server")
-
     monkeypatch.setattr(sshd_mesh, "install_keys", lambda _: None)
-    monkeypatch.setattr(sshd_mesh, "start_server", fail)
+    why = "sshd is not on this node, or not in this image: install openssh-server"
+    monkeypatch.setattr(sshd_mesh, "start_server", Mock(side_effect=OSError(why)))
     group = Gang(pod, "3", 0, 2)
     with pytest.raises(Fault, match="a pod cannot be reached by the others: sshd is not") as raised:
         group.join(1, pod)

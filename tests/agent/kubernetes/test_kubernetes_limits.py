@@ -1,7 +1,6 @@
 """Tasks that a user or the limits of their run end, and limits of restarts: with a fake clock and
 hand-computed figures."""
 
-import io
 import json
 import signal
 import socket
@@ -17,20 +16,13 @@ from programs import finished
 
 from fairway_agent import control, limits, reconcile, state_files
 from fairway_agent.kubernetes import pod
-from fairway_agent.kubernetes import runs as cancelling
 from fairway_agent.kubernetes.pod import PodNodes
 from fairway_agent.limits import Watch
-from fairway_agent.shared.reports import CancelRequest
 from fairway_agent.spec import RunPlan, TaskSpec
 from fairway_agent.state_files import RunState, TaskState
 from fairway_agent.task.attempts import Attempts
 from fairway_agent.task.scheduled import prepare
 from fairway_agent.task.task import Task
-
-
-def cancel(cluster: Cluster, task: str, submission: int = 0) -> None:
-    request = CancelRequest("job-a", submission, task=task)
-    cancelling.cancel(cluster.shared, request, io.BytesIO())
 
 
 @pytest.mark.parametrize("phase", ["Running", "Pending"])
@@ -41,7 +33,7 @@ def test_kubernetes_cancel_of_a_task_deletes_only_its_pod(cluster: Cluster, phas
     gone = cluster.server.pod("job-a-0-0", 1, phase)
     if phase == "Running":
         cluster.wrote(folder, "1", "running", job=gone, started=1.0)
-    cancel(cluster, "1")
+    cluster.cancel(task="1")
     assert [*cluster.server.of("pods")] == kept
     assert [*cluster.server.of("jobs")] == ["job-a-0-0", "job-a-0-controller"]
     if phase == "Running":
@@ -56,7 +48,7 @@ def test_kubernetes_cancel_of_a_queued_task_ends_it_at_once_and_its_job_last(
     folder = cluster.submitted([1, 1], max_parallel=1)
     first = cluster.server.pod("job-a-0-0", 0)
     cluster.wrote(folder, "0", "running", job=first, started=1.0)
-    cancel(cluster, "1")
+    cluster.cancel(task="1")
     assert cluster.state(folder).tasks == {"running": 1, "cancelled": 1}
     cluster.wrote(folder, "0", "succeeded", exit_code=0, started=1.0, ended=2.0)
     cluster.server.of("pods").clear()
@@ -73,7 +65,7 @@ def test_kubernetes_job_of_a_cancelled_task_stays_if_the_other_tasks_ended_it(
 ) -> None:
     """The Job waits for nothing, and its pods can still be inspected."""
     folder = cluster.submitted([1, 1])
-    cancel(cluster, "1")
+    cluster.cancel(task="1")
     cluster.wrote(folder, "0", "succeeded", exit_code=0, started=1.0, ended=2.0)
     ended = [{"type": "Failed", "status": "True", "lastTransitionTime": "2026-11-23T19:00:00Z"}]
     cluster.server.of("jobs")["job-a-0-0"]["status"] = {"conditions": ended}
@@ -87,19 +79,19 @@ def test_kubernetes_controller_does_not_start_cancelled_tasks(cluster: Cluster) 
     """Except in a retry: the cancellation was for the earlier submission."""
     folder = cluster.submitted([2, 2, 2], last=True, max_parallel=1)
     assert cluster.due(folder) == [0]
-    cancel(cluster, "0")
+    cluster.cancel(task="0")
     assert cluster.due(folder) == [1]
     known = control.read(folder)
     later = replace(known.of(1), parts=known.parts, complete=True)
     assert cluster.due(folder, later) == [0]
     assert cluster.state(folder).tasks == {"cancelled": 1, "queued": 3}
     cluster.controller(folder).start()
-    cancel(cluster, "1")
+    cluster.cancel(task="1")
     assert [*cluster.server.of("jobs")] == ["job-a-0-controller"], "a task on several nodes"
-    cancel(cluster, "2")
+    cluster.cancel(task="2")
     assert cluster.state(folder).tasks == {"cancelled": 3, "queued": 1}
     assert cluster.due(folder) == [3]  # the last task runs all the same
-    cancel(cluster, "finally")
+    cluster.cancel(task="finally")
     assert cluster.due(folder) == []
     assert cluster.state(folder).tasks == {"cancelled": 4}
 
@@ -107,7 +99,7 @@ def test_kubernetes_controller_does_not_start_cancelled_tasks(cluster: Cluster) 
 def test_kubernetes_cancel_ignores_pods_of_another_folder_and_removed_runs(
     cluster: Cluster,
 ) -> None:
-    cancel(cluster, "1")
+    cluster.cancel(task="1")
     assert not (cluster.shared / "runs").exists()
     folder = cluster.submitted([1, 1])
     name = cluster.server.pod("job-a-0-0", 1)
@@ -115,7 +107,7 @@ def test_kubernetes_cancel_ignores_pods_of_another_folder_and_removed_runs(
     container["command"] = [
         each.replace(str(cluster.shared), "/their") for each in container["command"]
     ]
-    cancel(cluster, "1")
+    cluster.cancel(task="1")
     assert name in cluster.server.of("pods")
     assert control.read(folder).cancelled_names == {"1"}
 
@@ -169,10 +161,9 @@ def test_kubernetes_task_whose_pod_is_gone_restarts_within_its_retry_limits(
     left = replace(known, submission=0, ends=before or None)
     state_files.write(folder, evicted(left, seen))
     task = Task(plan, TaskSpec(0), tmp_path, folder, nodes=PodNodes(), submission=0)
-    part: Any = None
     here, there = socket.socketpair()
     with here, there:
-        scheduler = pod.Kubernetes(here, Watch(tmp_path, plan, 0), nodes=PodNodes(), part=part)
+        scheduler = pod.Kubernetes(here, Watch(tmp_path, plan, 0), nodes=PodNodes(), part=None)
         scheduler.prepare = lambda _: None  # type: ignore[method-assign]
         attempts = Attempts(task, scheduler)
         prepare(attempts, scheduler)

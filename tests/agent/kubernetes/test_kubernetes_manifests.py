@@ -48,8 +48,18 @@ def pod_of(job: dict[str, Any]) -> dict[str, Any]:
     return job["spec"]["template"]["spec"]
 
 
-QUEUED = replace(SETTINGS, queue="nd", shm_size="64Gi")
-PLAIN = Settings("a", "b", "c", "d")
+def mounted(path: str, part: Part, **settings: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Returns the volume that the part's pods have at this path, and its mount."""
+    pod = pod_of(made(part, settings=replace(SETTINGS, **settings)))
+    mounts = pod["containers"][0]["volumeMounts"]
+    [mount] = [each for each in mounts if each["mountPath"] == path]
+    [volume] = [each for each in pod["volumes"] if each["name"] == mount["name"]]
+    return volume, mount
+
+
+TOPOLOGY, DISKS = "/opt/microsoft/ndv5/topo.xml", "/mnt/resource_nvme/fairway"
+QUEUED = replace(SETTINGS, queue="nd", shm_size="64Gi", topology=TOPOLOGY, scratch=DISKS)
+PLAIN = Settings("a", "b", "c", "d", scratch="128Gi")
 LIMITED = RunPlan(RUN, "/x", max_parallel=2, timeout=60.0, retries=2, max_duration=1e9)
 
 
@@ -67,64 +77,39 @@ def test_kubernetes_jobs_validate_strictly_against_each_server_version(
 
 @pytest.mark.parametrize("part", [SWEEP, GANG, SHARES])
 def test_kubernetes_pod_mounts_the_topology_file_of_its_nodes_for_nccl(part: Part) -> None:
-    settings = replace(SETTINGS, topology="/opt/microsoft/ndv5/topo.xml")
-    pod = pod_of(job := made(part, settings=settings))
-    [mount] = [
-        each for each in pod["containers"][0]["volumeMounts"] if each["name"] == "fairway-topology"
-    ]
-    assert (mount["mountPath"], mount["readOnly"]) == ("/opt/microsoft/ndv5", True)
-    [volume] = [each for each in pod["volumes"] if each["name"] == "fairway-topology"]
+    volume, mount = mounted("/opt/microsoft/ndv5", part, topology=TOPOLOGY)
+    assert (mount["name"], mount["readOnly"]) == ("fairway-topology", True)
     # Otherwise a task would wait forever on a cluster that was prepared without it.
     assert volume["configMap"] == {"name": "fairway-topology-ndv5", "optional": True}
-    for version in VERSIONS:
-        validate(job, version, strict=True)
     assert "fairway-topology" not in str(made(part))
 
 
-class TestScratch:
-    """A task's scratch: on the node's disks if these are set up, else within a limit."""
+@pytest.mark.parametrize("part", [SWEEP, GANG, SHARES])
+def test_kubernetes_scratch_is_a_folder_per_pod_on_the_disks_of_the_node(part: Part) -> None:
+    volume, mount = mounted("/var/tmp", part, scratch=DISKS)
+    # Not created if it is missing: that would be on the system disk.
+    assert volume["hostPath"] == {"path": DISKS, "type": "Directory"}
+    assert mount["subPathExpr"] == "$(_FAIRWAY_POD_UID)"
+    container = pod_of(made(part))["containers"][0]
+    names = {each["name"]: each["valueFrom"] for each in container["env"]}
+    assert names["_FAIRWAY_POD_UID"] == {"fieldRef": {"fieldPath": "metadata.uid"}}
 
-    @staticmethod
-    def of(part: Part, scratch: str) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Returns the volume and its mount, once each server version has accepted the object."""
-        resources = {**SETTINGS.resources, "cpu": "80"}
-        job = made(part, settings=replace(SETTINGS, scratch=scratch, resources=resources))
-        for version in VERSIONS:
-            validate(job, version, strict=True)
-        pod = pod_of(job)
-        [mount] = [
-            each for each in pod["containers"][0]["volumeMounts"] if each["mountPath"] == "/var/tmp"
-        ]
-        [volume] = [each for each in pod["volumes"] if each["name"] == mount["name"]]
-        return volume, mount
 
-    @pytest.mark.parametrize("part", [SWEEP, GANG, SHARES])
-    def test_kubernetes_scratch_is_a_folder_per_pod_on_the_disks_of_the_node(
-        self, part: Part
-    ) -> None:
-        volume, mount = self.of(part, "/mnt/resource_nvme/fairway")
-        # Not created if it is missing: that would be on the system disk.
-        assert volume["hostPath"] == {"path": "/mnt/resource_nvme/fairway", "type": "Directory"}
-        assert mount["subPathExpr"] == "$(_FAIRWAY_POD_UID)"
-        container = pod_of(made(part))["containers"][0]
-        names = {each["name"]: each["valueFrom"] for each in container["env"]}
-        assert names["_FAIRWAY_POD_UID"] == {"fieldRef": {"fieldPath": "metadata.uid"}}
-
-    @pytest.mark.parametrize(
-        ("part", "scratch", "most"),
-        [
-            (GANG, "128Gi", {"sizeLimit": "131072Mi"}),
-            (SHARES, "128Gi", {"sizeLimit": "16384Mi"}),
-            (CORES, "128Gi", {"sizeLimit": "6553Mi"}),
-            (SWEEP, "", {}),  # a target without a limit
-        ],
-    )
-    def test_kubernetes_scratch_on_the_system_disk_is_limited_by_the_share(
-        self, part: Part, scratch: str, most: dict[str, str]
-    ) -> None:
-        volume, mount = self.of(part, scratch)
-        assert volume["emptyDir"] == most
-        assert "subPathExpr" not in mount
+@pytest.mark.parametrize(
+    ("part", "scratch", "most"),
+    [
+        (GANG, "128Gi", {"sizeLimit": "131072Mi"}),
+        (SHARES, "128Gi", {"sizeLimit": "16384Mi"}),
+        (CORES, "86Gi", {"sizeLimit": "4096Mi"}),
+        (SWEEP, "", {}),  # a target without a limit
+    ],
+)
+def test_kubernetes_scratch_on_the_system_disk_is_limited_by_the_share(
+    part: Part, scratch: str, most: dict[str, str]
+) -> None:
+    volume, mount = mounted("/var/tmp", part, scratch=scratch)
+    assert volume["emptyDir"] == most
+    assert "subPathExpr" not in mount
 
 
 def test_kubernetes_versions_include_the_newest_schema() -> None:
@@ -294,43 +279,22 @@ def test_kubernetes_pod_without_gpus_sees_no_nvidia_devices() -> None:
     assert "NVIDIA_VISIBLE_DEVICES" not in json.dumps(container)
 
 
+GPU, OF_AMD = "nvidia.com/gpu", "amd.com/gpu"
+ND = {"cpu": "86", "memory": "1710Gi", GPU: "8", "rdma/ib": "8"}
+QUARTER = {"cpu": "21", "memory": "437760Mi", GPU: "2"}  # without an adapter
+LARGE = {"cpu": "80", "memory": "100Gi", GPU: "8"}
+HALF = {"cpu": "40", "memory": "51200Mi", GPU: "1"}  # as much memory as of the cores
+
+
 @pytest.mark.parametrize(
     ("resources", "wanted", "asked", "part", "room"),
     [
-        pytest.param(
-            {"cpu": "86", "memory": "1710Gi", "nvidia.com/gpu": "8", "rdma/ib": "8"},
-            Wanted(gpus=2),
-            {"cpu": "21", "memory": "437760Mi", "nvidia.com/gpu": "2"},
-            0.25,
-            4,
-            id="GPUs, with cores and memory, and no adapter",
-        ),
-        pytest.param(
-            {"cpu": "80", "memory": "100Gi", "nvidia.com/gpu": "8"},
-            Wanted(gpus=1, cores=40),
-            {"cpu": "40", "memory": "51200Mi", "nvidia.com/gpu": "1"},
-            0.5,
-            2,
-            id="as much memory as of the cores",
-        ),
-        pytest.param(
-            {"cpu": "4", "amd.com/gpu": "8"},
-            Wanted(gpus=1),
-            {"cpu": "500m", "amd.com/gpu": "1"},
-            0.125,
-            8,
-            id="more GPUs than cores",
-        ),
-        pytest.param({"cpu": "3500m"}, Wanted(cores=3), {"cpu": "3"}, 1.0, 1, id="no whole number"),
-        pytest.param(
-            {"nvidia.com/gpu": "8"},
-            Wanted(gpus=1),
-            {"nvidia.com/gpu": "1"},
-            0.125,
-            8,
-            id="nothing but GPUs",
-        ),
-        pytest.param({"cpu": "8"}, None, {"cpu": "8"}, None, 1, id="the whole"),
+        (ND, Wanted(gpus=2), QUARTER, 0.25, 4),
+        (LARGE, Wanted(gpus=1, cores=40), HALF, 0.5, 2),
+        ({"cpu": "4", OF_AMD: "8"}, Wanted(gpus=1), {"cpu": "500m", OF_AMD: "1"}, 0.125, 8),
+        ({"cpu": "3500m"}, Wanted(cores=3), {"cpu": "3"}, 1.0, 1),
+        ({GPU: "8"}, Wanted(gpus=1), {GPU: "1"}, 0.125, 8),
+        ({"cpu": "8"}, None, {"cpu": "8"}, None, 1),
     ],
 )
 def test_kubernetes_shares_compute_resources_part_and_tasks_per_node(

@@ -6,6 +6,7 @@ Objects are as Kueue 0.19 (API v1beta2) and cluster-autoscaler 1.36 give them.
 import json
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from api_server import Cluster, Server
@@ -200,26 +201,17 @@ def test_kubernetes_autoscaler_events_that_the_head_may_not_read_are_skipped(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An earlier release may have prepared the head."""
-    answers = [403, 500]
-
-    def refuse(*_: object) -> None:
-        raise Refused(answers.pop(0), "events is forbidden")
-
-    monkeypatch.setattr(server, "list", refuse)
+    refusals = [Refused(status, "events is forbidden") for status in (403, 500)]
+    monkeypatch.setattr(server, "list", Mock(side_effect=refusals))
     assert scaling(server) == {}  # type: ignore[arg-type]
     with pytest.raises(Refused):
         scaling(server)  # type: ignore[arg-type]
 
 
-@pytest.fixture
-def team(server: Server) -> None:
-    """Adds a queue, whose quota the tests set."""
+def quota(server: Server, *cpus: str, borrow: str | None = None, **spec: Any) -> None:
+    """Adds the queue `team` with a quota of processors in each of some flavors."""
     server.kueue = "/apis/kueue.x-k8s.io/v1beta2"
     server.of("localqueues")["team"] = {"spec": {"clusterQueue": "all"}}
-
-
-def quota(server: Server, *cpus: str, borrow: str | None = None, **spec: Any) -> None:
-    """Sets the quota of processors in each of some flavors."""
     more = {} if borrow is None else {"borrowingLimit": borrow}
     flavors = [
         {"name": f"f{number}", "resources": [{"name": "cpu", "nominalQuota": each, **more}]}
@@ -254,7 +246,6 @@ ALL = {"cohortName": "all"}
         (["8"], {"borrow": "100"}, False),
     ],
 )
-@pytest.mark.usefixtures("team")
 def test_kubernetes_quota_refuses_jobs_that_never_fit_into_an_idle_queue(
     cluster: Cluster, cpus: list[str], more: dict[str, Any], fits: bool
 ) -> None:
@@ -270,7 +261,6 @@ def test_kubernetes_quota_refuses_jobs_that_never_fit_into_an_idle_queue(
     assert not folder.exists()
 
 
-@pytest.mark.usefixtures("team")
 def test_kubernetes_quota_sweep_runs_on_as_many_nodes_as_there_are(cluster: Cluster) -> None:
     quota(cluster.server, "32")
     bring(cluster, [1] * 50)
@@ -278,7 +268,6 @@ def test_kubernetes_quota_sweep_runs_on_as_many_nodes_as_there_are(cluster: Clus
     assert cluster.server.of("jobs")["job-a-0-0"]["spec"]["parallelism"] == 8
 
 
-@pytest.mark.usefixtures("team")
 @pytest.mark.parametrize("hidden", ["clusterqueues", "workloadpriorityclasses"])
 def test_kubernetes_quota_or_class_that_the_head_may_not_read_is_no_error(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch, hidden: str
@@ -305,7 +294,6 @@ def with_priority(cluster: Cluster, priority: object, **priorities: str) -> None
     ("priority", "name"),
     [("high", "urgent"), (500, "urgent"), ("normal", None), ("low", None), (-500, None)],
 )
-@pytest.mark.usefixtures("team")
 def test_kubernetes_priority_becomes_a_priority_class_of_the_queue(
     cluster: Cluster, priority: object, name: str | None
 ) -> None:
@@ -325,7 +313,6 @@ def test_kubernetes_priority_becomes_a_priority_class_of_the_queue(
         ("classes", "no WorkloadPriorityClass urgent", "workloadpriorityclasses"),
     ],
 )
-@pytest.mark.usefixtures("team")
 def test_kubernetes_queue_or_priority_class_that_is_missing_is_refused(
     cluster: Cluster, gone: str, said: str, see: str
 ) -> None:

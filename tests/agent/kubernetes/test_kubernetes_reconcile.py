@@ -3,6 +3,7 @@
 import io
 from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from api_server import Cluster, Server
@@ -244,10 +245,8 @@ def test_kubernetes_reconcile_keeps_known_states_if_the_server_is_silent(
 ) -> None:
     cluster.submitted([1])
 
-    def silent(*_: object, **__: object) -> None:
-        raise Fault(NO_ANSWER, "the API server of Kubernetes does not answer: HTTP 503", DOWN)
-
-    monkeypatch.setattr(cluster.server, "list", silent)
+    silent = Fault(NO_ANSWER, "the API server of Kubernetes does not answer: HTTP 503", DOWN)
+    monkeypatch.setattr(cluster.server, "list", Mock(side_effect=silent))
     found = looking.states(cluster.shared, ASKED, io.BytesIO())
     assert found.silent == "the API server of Kubernetes does not answer: HTTP 503"
     report = found.runs["job-a"]

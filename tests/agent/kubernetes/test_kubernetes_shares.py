@@ -40,10 +40,6 @@ def task(tmp_path: Path, host: Host, **spec: Any) -> Task:
     return Task(plan, TaskSpec(4, **spec), run, folder, nodes=PodNodes(), hosts=[host])
 
 
-def share_of(host: Host) -> Any:
-    return host.share
-
-
 @pytest.mark.parametrize(
     ("wanted", "gpus"),
     [
@@ -56,7 +52,7 @@ def share_of(host: Host) -> Any:
 def test_kubernetes_share_gpus_are_those_of_the_device_files(
     devices: Path, wanted: Wanted, gpus: Sequence[int]
 ) -> None:
-    found = share_of(with_share(NODE, wanted, 0.25, devices))
+    found = with_share(NODE, wanted, 0.25, devices).share
     assert (found.gpus, found.part) == (gpus, 0.25)
 
 
@@ -66,9 +62,9 @@ def test_kubernetes_share_has_own_cores_only_if_the_pod_is_pinned(
     """The static policy of the kubelet's CPU manager pins a pod."""
     monkeypatch.setattr(os, "cpu_count", lambda: 8)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {5, 4})
-    assert share_of(with_share(NODE, Wanted(cores=2), 0.25, devices)).cores == (4, 5)
+    assert with_share(NODE, Wanted(cores=2), 0.25, devices).share.cores == (4, 5)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {*range(8)})
-    assert share_of(with_share(NODE, Wanted(cores=2), 0.25, devices)).cores == ()
+    assert with_share(NODE, Wanted(cores=2), 0.25, devices).share.cores == ()
 
 
 def test_kubernetes_share_numbers_gpus_from_zero_and_sets_omp_threads(

@@ -5,18 +5,18 @@ import json
 import shutil
 from dataclasses import replace
 from errno import ENOSPC
-from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock
 
 import pytest
 from api_server import Cluster, Server
+from clocks import Clock
 
 from fairway_agent import control, notify, state_files
 from fairway_agent.kubernetes import runs, submit
 from fairway_agent.kubernetes.api import FORBIDDEN, Refused
 from fairway_agent.records import Damaged
-from fairway_agent.shared.reports import CancelRequest, RunsRequest
+from fairway_agent.shared.reports import RunsRequest
 from fairway_agent.state_files import RunState
 from fairway_boot.files import Fault
 
@@ -128,9 +128,9 @@ def test_kubernetes_cancel_of_a_cut_off_run_waits_for_its_unrecorded_job(
     control.change(folder, 0, parts=(part,), complete=False)
     with monkeypatch.context() as patch:
         patch.setattr(cluster.server, "delete", Mock())
-        runs.cancel(cluster.shared, CancelRequest("job-a", 0), io.BytesIO())
+        cluster.cancel()
         assert cluster.state(folder).goes_on
-    runs.cancel(cluster.shared, CancelRequest("job-a", 0), io.BytesIO())
+    cluster.cancel()
     assert cluster.state(folder).state == "cancelled"
     with pytest.raises(Fault) as raised:
         cluster.submit()
@@ -144,7 +144,7 @@ def test_kubernetes_cancel_deletes_the_jobs_of_a_run_whose_folder_is_full(
 ) -> None:
     cluster.submitted([1], notify=RECEIVER)
     monkeypatch.setattr(control.files, "write_json", Mock(side_effect=OSError(ENOSPC, "full")))
-    runs.cancel(cluster.shared, CancelRequest("job-a", 0, task=task), io.BytesIO())
+    cluster.cancel(task=task)
     assert [*cluster.server.of("jobs")] == left
 
 
@@ -193,32 +193,17 @@ def test_kubernetes_remove_leaves_no_object(cluster: Cluster) -> None:
 class TestNames:
     """Existing Jobs with the name of a Job to be created."""
 
-    @pytest.fixture
-    def clock(self, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
-        """Returns a clock that only sleeping advances; functions in `after` run when they are
-        due."""
-        now = SimpleNamespace(now=0.0, after={})
+    @pytest.fixture(autouse=True)
+    def clock(self, monkeypatch: pytest.MonkeyPatch) -> Clock:
+        return Clock.of(monkeypatch, submit, runs)
 
-        def sleep(seconds: float) -> None:
-            now.now += seconds
-            for moment in [each for each in now.after if each <= now.now]:
-                now.after.pop(moment)()
-
-        for module in (submit, runs):
-            time = SimpleNamespace(monotonic=lambda: now.now, sleep=sleep)
-            monkeypatch.setattr(module, "time", time)
-        return now
-
-    def leave(self, cluster: Cluster, server: Server, run: str = "job-a") -> dict[str, Any]:
+    def leave(self, cluster: Cluster) -> dict[str, Any]:
         """Returns the Job of an ended run whose folder is gone."""
-        folder = cluster.bring(run, [1])
-        cluster.submit(run)
-        del server.of("jobs")[f"{run}-0-controller"]
-        [job] = server.of("jobs").values()
-        shutil.rmtree(folder)
+        shutil.rmtree(cluster.submitted([1]))
         shutil.rmtree(cluster.shared / "code")
-        server.created.clear()
-        return job
+        del cluster.server.of("jobs")["job-a-0-controller"]
+        cluster.server.created.clear()
+        return cluster.server.of("jobs")["job-a-0-0"]
 
     def being_deleted(self, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
         """Keeps deleted objects until their pods are gone, as a real server does."""
@@ -230,11 +215,11 @@ class TestNames:
         monkeypatch.setattr(server, "delete", delete)
 
     def test_kubernetes_submit_waits_a_while_for_a_job_that_is_being_deleted(
-        self, cluster: Cluster, clock: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+        self, cluster: Cluster, clock: Clock, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """A Job left by a run whose folder was removed is deleted first."""
         server, end = cluster.server, clock.now + submit.PATIENCE
-        self.leave(cluster, server)
+        self.leave(cluster)
         self.being_deleted(server, monkeypatch)
         folder = cluster.bring("job-a", [1])
         with pytest.raises(Fault, match="the deleted Job job-a-0-0 still exists") as said:
@@ -242,37 +227,36 @@ class TestNames:
         assert said.value.record["hint"].endswith("kubectl get pods -l fairway.dev/run=job-a")
         assert folder.exists()
         assert clock.now >= end
-        clock.after[clock.now + 20] = server.of("jobs").clear
+        monkeypatch.setattr(clock, "sleep", lambda _: server.of("jobs").clear())
         assert cluster.submit() == ["job-a-0-0"]
         assert server.created == ["job-a-0-0", "job-a-0-controller"]
         assert "deletionTimestamp" not in server.of("jobs")["job-a-0-0"]["metadata"]
 
     def test_kubernetes_cancel_of_a_run_without_a_folder_waits_for_its_jobs_to_end(
-        self, cluster: Cluster, clock: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+        self, cluster: Cluster, clock: Clock, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """It ends all Jobs, but none if only one task is to end: it is not known which Job is the
         task's."""
         folder = cluster.submitted([1, 1], last=True)
         shutil.rmtree(folder)
-        one = CancelRequest("job-a", 0, task="0", marks=("claim",))
-        runs.cancel(cluster.shared, one, io.BytesIO())
+        cluster.cancel(task="0", marks=("claim",))
         (folder / "tasks" / "0").mkdir(parents=True)  # written by its pod since
-        runs.cancel(cluster.shared, one, io.BytesIO())
+        cluster.cancel(task="0", marks=("claim",))
         assert [each.name for each in folder.iterdir()] == ["tasks"]
         self.being_deleted(cluster.server, monkeypatch)
         jobs = cluster.server.of("jobs")
         assert not any("deletionTimestamp" in each["metadata"] for each in jobs.values())
         with pytest.raises(Fault, match="the folder of job-a is gone") as said:
-            runs.cancel(cluster.shared, replace(one, task=""), io.BytesIO())
+            cluster.cancel(marks=("claim",))
         assert said.value.record["exit_code"] == 5
         assert said.value.record["hint"].endswith("fairway.dev/run=job-a): fairway cancel job-a")
         assert all("deletionTimestamp" in each["metadata"] for each in jobs.values())
-        clock.after[clock.now + 20.0] = jobs.clear
-        runs.cancel(cluster.shared, replace(one, task=""), io.BytesIO())
+        monkeypatch.setattr(clock, "sleep", lambda _: jobs.clear())
+        cluster.cancel(marks=("claim",))
         assert not folder.exists()
 
     def test_kubernetes_submit_retries_a_conflict_without_a_job_for_a_while(
-        self, cluster: Cluster, clock: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+        self, cluster: Cluster, clock: Clock, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """For example, others change a quota at the same time."""
         cluster.bring("job-a", [1])
@@ -293,7 +277,7 @@ class TestNames:
     def test_kubernetes_submit_leaves_jobs_of_another_shared_folder_alone(
         self, cluster: Cluster, other: str
     ) -> None:
-        job = self.leave(cluster, cluster.server)
+        job = self.leave(cluster)
         spec = job["spec"]["template"]["spec"]
         if other == "folder":
             [container] = spec["containers"]
@@ -309,8 +293,8 @@ class TestNames:
         assert said.value.record["id"] == "taken-run-id"
         assert not folder.exists()
         runs.remove(cluster.shared, RunsRequest(remove="job-a"), io.BytesIO())
-        runs.cancel(cluster.shared, CancelRequest("job-a", 0, kill=True), io.BytesIO())
-        runs.cancel(cluster.shared, CancelRequest("job-a", 0, marks=("claim",)), io.BytesIO())
+        cluster.cancel(kill=True)
+        cluster.cancel(marks=("claim",))
         assert json.dumps(cluster.server.of("jobs")["job-a-0-0"]) == before
         assert cluster.server.created == []
 
@@ -375,7 +359,7 @@ class TestWhatWaits:
             labels = job["metadata"]["labels"]
             pod = {**job["spec"]["template"], "metadata": {"name": name, "labels": labels}}
             cluster.server.of("pods")[name] = {**pod, "status": {"phase": "Running"}}
-        runs.cancel(cluster.shared, CancelRequest("job-a", 0, kill), io.BytesIO())
+        cluster.cancel(kill=kill)
         assert [*cluster.server.of("jobs")] == ["job-a-0-controller"]
         assert ("job-a-0-0-abcde" in cluster.server.of("pods")) is not kill
         assert "job-a-0-controller-abcde" in cluster.server.of("pods")
@@ -391,7 +375,7 @@ class TestWhatWaits:
         folder = cluster.submitted([1], last=True, notify=RECEIVER)
         control.change(folder, 0, complete=False)
         cluster.ended(folder, "0", "cancelled")
-        runs.cancel(cluster.shared, CancelRequest("job-a", 0), io.BytesIO())
+        cluster.cancel()
         assert cluster.server.of("jobs") == {}
         control.change(folder, 0, complete=True)
         cluster.controller(folder).start()

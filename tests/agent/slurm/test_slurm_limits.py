@@ -124,7 +124,7 @@ def test_slurm_reconcile_keeps_a_task_running_that_began_after_squeue(
     run: Path, monkeypatch: pytest.MonkeyPatch, clock: Clock
 ) -> None:
     """A job that was pending then may run by now."""
-    _begin(run)
+    Watch(run, TIME, 0).begin()
     _write(run, 0, TaskState("running", attempt=0, started=1e9))
     said = iter(("PENDING", "RUNNING"))
     monkeypatch.setattr(
@@ -142,7 +142,7 @@ def test_slurm_reconcile_does_not_lose_a_job_that_an_operator_renamed(
     run: Path, monkeypatch: pytest.MonkeyPatch, clock: Any, who: str, states: list[str]
 ) -> None:
     """Another user's job may have its number if slurmctld has lost its state."""
-    _begin(run)
+    Watch(run, TIME, 0).begin()
     _write(run, 0, TaskState("running", attempt=0, started=1e9))
     comment = f"fairway {run.name} tasks 0 0" if who == "ours" else "other"
     asked = []
@@ -162,10 +162,6 @@ def test_slurm_reconcile_does_not_lose_a_job_that_an_operator_renamed(
     assert sum("-j" in words for words in asked if words[0] == "squeue") <= 2
 
 
-def _begin(run: Path) -> None:
-    Watch(run, TIME, 0).begin()
-
-
 def _element(index: int, state: str = "PENDING") -> Element:
     return Element("12", index, state, "", "n1", "2001-09-09T01:46:40", "")
 
@@ -174,7 +170,7 @@ def test_slurm_reconcile_ends_a_run_over_its_limit_while_no_task_runs(
     run: Path, clock: Clock, said: list[list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its first task has lost its node and waits for another."""
-    _begin(run)
+    Watch(run, TIME, 0).begin()
     _write(run, 0, TaskState("queued", attempt=0, started=1e9))
     state = "PENDING"
     monkeypatch.setattr(runs, "jobs_named", lambda _: [_element(each, state) for each in range(3)])

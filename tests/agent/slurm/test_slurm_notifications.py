@@ -4,6 +4,7 @@ import io
 import json
 from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from receivers import Receiver
@@ -105,15 +106,12 @@ def test_slurm_notification_of_waiting_is_sent_once_per_submission(
 def test_slurm_submit_succeeds_when_squeue_does_not_answer_afterwards(
     run: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(_: object) -> None:
-        looks.append("look")
-        raise commands.Refused("squeue: error: Unable to contact slurm controller")
-
-    folder, looks = run(), []
-    monkeypatch.setattr(runs, "jobs_named", refuse)
+    look = Mock(side_effect=commands.Refused("squeue: error: Unable to contact slurm controller"))
+    monkeypatch.setattr(runs, "jobs_named", look)
+    folder = run()
     request = SubmitRequest(folder.name, 0)
     assert submit.submit(folder.parents[1], request, io.BytesIO()) == SubmitReport(("7",))
-    assert looks == ["look"]
+    look.assert_called_once()
 
 
 def test_slurm_notification_that_fails_is_logged(

@@ -183,8 +183,7 @@ class Slurm:
 @pytest.fixture
 def slurm(monkeypatch: pytest.MonkeyPatch) -> Slurm:
     slurm = Slurm()
-    for module in (submit, jobs):
-        monkeypatch.setattr(module.commands, "run", slurm.run)
+    monkeypatch.setattr(commands, "run", slurm.run)
     Clock.of(monkeypatch, runs)
     return slurm
 
@@ -193,10 +192,8 @@ def slurm(monkeypatch: pytest.MonkeyPatch) -> Slurm:
 def shared(tmp_path: Path) -> Path:
     """Returns a shared folder with a run of a task on one node and a task on two."""
     folder = tmp_path / "runs" / "job-a"
-    plan = RunPlan("job-a", str(folder / "code"), tasks=2)
-    bring(
-        folder, plan, [TaskSpec(0, nodes=1), TaskSpec(1, nodes=2)], {"nodes": {"min": 0, "max": 2}}
-    )
+    plan, specs = RunPlan("job-a", str(folder / "code"), tasks=2), [TaskSpec(0), TaskSpec(1, 2)]
+    bring(folder, plan, specs, {"nodes": {"min": 0, "max": 2}})
     return tmp_path
 
 

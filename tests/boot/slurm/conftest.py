@@ -4,7 +4,6 @@ import contextlib
 import json
 import logging
 import os
-import re
 import subprocess
 import sys
 import threading
@@ -19,17 +18,18 @@ from typing import Any
 
 import pytest
 from programs import executable, finished
-from serving import Handler, serving
 from waiting import until
 
 from fairway_boot.slurm.node_registry import Claim, NodeRegistry, open_registry
 from fairway_boot.slurm.settings import Settings, load
 from fairway_core.slurm import install
+from fairway_simulator.http import Answer, Request, Server
 from fairway_simulator.slurm import missing
 
 SCALE_SET = (
     "/subscriptions/s/resourceGroups/g/providers/Microsoft.Compute/virtualMachineScaleSets/v"
 )
+NOT_FOUND = Answer({"error": {"code": "NotFound", "message": "it is not there"}}, 404)
 
 
 @dataclass
@@ -48,7 +48,7 @@ class Azure:
     broken: int = 0
     instances: dict[str, str] = field(default_factory=dict)
     faults: list[tuple[str, int, dict[str, str]]] = field(default_factory=list)
-    operations: dict[str, dict[str, Any]] = field(default_factory=dict)
+    operations: list[dict[str, Any]] = field(default_factory=list)
     readable: bool = True
     ends_with: str = ""
     hold: threading.Event = field(default_factory=threading.Event)
@@ -64,8 +64,8 @@ class Azure:
         with self.lock:
             del self.instances[instance]
 
-    def change(self, capacity: int) -> dict[str, Any]:
-        """Changes the capacity as a PATCH does and returns its operation."""
+    def change(self, capacity: int) -> Answer:
+        """Changes the capacity as a PATCH does."""
         with self.lock:
             wanted, self.capacity = capacity - len(self.instances), capacity
             possible = min(wanted, self.room - len(self.instances))
@@ -77,118 +77,99 @@ class Azure:
             error = self.ends_with or error
         return self._operation(error)
 
-    def delete(self, ids: list[str]) -> dict[str, Any]:
-        """Deletes instances as the action does and returns its operation."""
+    def delete(self, ids: list[str]) -> Answer:
+        """Deletes instances as the action does."""
         with self.lock:
             for instance in ids:
                 del self.instances[instance]
                 self.capacity -= 1
         return self._operation(None)
 
-    def _operation(self, error: str | None) -> dict[str, Any]:
+    def _operation(self, error: str | None) -> Answer:
+        """Returns the answer that names a new operation, which ends so."""
         inner = {"code": error, "message": "no room\nfor it"}
-        name = f"op{len(self.operations)}"
         failed = {"status": "Failed", "error": {"code": "VMFailure", "details": [inner]}}
-        self.operations[name] = failed if error else {"status": "Succeeded"}
-        return {"name": name}
+        self.operations.append(failed if error else {"status": "Succeeded"})
+        where = f"{self.url}/operations/{len(self.operations) - 1}"
+        return Answer({}, 202, {"Azure-AsyncOperation": where})
 
-
-class _Handler(Handler):
-    protocol_version = "HTTP/1.1"
-    azure: Azure
-
-    def _handle(self) -> None:
-        length = int(self.headers.get("Content-Length") or 0)
-        body = json.loads(self.rfile.read(length)) if length else {}
-        line = f"{self.command} {self.path}"
-        azure = self.azure
-        azure.requests.append(line)
-        for index, (start, status, headers) in enumerate(azure.faults):
+    def answer(self, request: Request) -> Answer:
+        """Returns the answer, or the fault that is to come first."""
+        line = f"{request.method} {request.target}"
+        self.requests.append(line)
+        for fault in self.faults:
+            start, status, headers = fault
             if line.startswith(start):
-                del azure.faults[index]
-                message = headers.pop("message", "a fault")
-                self._answer(status, {"error": {"code": "Fault", "message": message}}, headers)
-                return
-        wants_token = not self.path.startswith("/metadata")
-        if wants_token and self.headers.get("Authorization") != "Bearer token":
-            self._answer(401, {"error": {"code": "InvalidAuthenticationToken"}})
-            return
-        if not wants_token and self.headers.get("Metadata") != "true":
-            self._answer(400, {"error": "Bad request"})
-            return
-        self._answer(*self._result(body))
+                self.faults.remove(fault)
+                error = {"code": "Fault", "message": headers.pop("message", "a fault")}
+                return Answer({"error": error}, status, headers)
+        if request.parts[0] == "metadata":
+            is_told = request.headers.get("metadata") == "true"
+            return self._of_machine(request) if is_told else Answer({"error": "Bad request"}, 400)
+        if request.token != "token":
+            return Answer({"error": {"code": "InvalidAuthenticationToken"}}, 401)
+        return self._of_vault(request) if request.parts[0] == "secrets" else self._managed(request)
 
-    do_GET = do_PATCH = do_POST = do_PUT = _handle  # noqa: N815
-
-    def _result(self, body: dict[str, Any]) -> tuple[int, Any, dict[str, str]]:
-        azure, path = self.azure, self.path.partition("?")[0].removeprefix(SCALE_SET)
-        busy = azure.hold.is_set()
-        match self.command, path:
+    def _managed(self, request: Request) -> Answer:
+        """Returns the answer of Azure Resource Manager."""
+        busy, body = self.hold.is_set(), json.loads(request.body or "{}")
+        match request.method, request.path.removeprefix(SCALE_SET):
             case "GET", "":
-                with azure.lock:
-                    sku = {"name": "Standard_HB176rs_v4", "capacity": azure.capacity}
+                with self.lock:
+                    sku = {"name": "Standard_HB176rs_v4", "capacity": self.capacity}
                 state = {"provisioningState": "Updating" if busy else "Succeeded"}
-                return 200, {"sku": sku, "properties": state}, {}
+                return Answer({"sku": sku, "properties": state})
             case "GET", "/virtualMachines":
-                return 200, self._page(), {}
+                return Answer(self._page(int(request.option("after", "0"))))
             case "PATCH", "":
-                return self._started(azure.change(body["sku"]["capacity"]))
-            case "POST", "/delete" if set(body["instanceIds"]) <= set(azure.instances):
-                return self._started(azure.delete(body["instanceIds"]))
-        if found := re.fullmatch(r"/operations/(\w+)", path):
-            if not azure.readable:
-                return 403, {"error": {"code": "AuthorizationFailed", "message": "no"}}, {}
-            return 200, {"status": "InProgress"} if busy else azure.operations[found[1]], {}
-        return self._of_machines(path, body)
+                return self.change(body["sku"]["capacity"])
+            case "POST", "/delete" if set(body["instanceIds"]) <= set(self.instances):
+                return self.delete(body["instanceIds"])
+        if request.parts[0] != "operations":
+            return NOT_FOUND
+        if not self.readable:
+            return Answer({"error": {"code": "AuthorizationFailed", "message": "no"}}, 403)
+        ended = self.operations[int(request.parts[1])]
+        return Answer({"status": "InProgress"} if busy else ended)
 
-    def _of_machines(self, path: str, body: dict[str, Any]) -> tuple[int, Any, dict[str, str]]:
-        """Returns the answer of the metadata service or the vault."""
-        azure = self.azure
-        match self.command, path:
-            case "GET", "/metadata/identity/oauth2/token":
+    def _of_machine(self, request: Request) -> Answer:
+        """Returns the answer of the metadata service."""
+        match request.method, request.path.removeprefix("/metadata"):
+            case "GET", "/identity/oauth2/token":
                 until = str(int(time.time()) + 3600)
-                return 200, {"access_token": "token", "expires_on": until}, {}
-            case "GET", "/metadata/instance/compute":
+                return Answer({"access_token": "token", "expires_on": until})
+            case "GET", "/instance/compute":
                 place = f"{SCALE_SET}/virtualMachines/7"
-                return 200, {"name": "v_7", "vmId": "AAAA-7", "resourceId": place}, {}
-            case "GET", "/metadata/scheduledevents":
-                return 200, {"DocumentIncarnation": 1, "Events": azure.events}, {}
-            case "POST", "/metadata/scheduledevents":
-                azure.acknowledged += [each["EventId"] for each in body["StartRequests"]]
-                return 200, {}, {}
-            case "PUT", "/secrets/munge-key":
-                azure.secret = body["value"]
-                return 200, {"value": azure.secret}, {}
-            case "GET", "/secrets/munge-key" if azure.secret is not None:
-                return 200, {"value": azure.secret}, {}
-        return 404, {"error": {"code": "NotFound", "message": path}}, {}
+                return Answer({"name": "v_7", "vmId": "AAAA-7", "resourceId": place})
+            case "GET", "/scheduledevents":
+                return Answer({"DocumentIncarnation": 1, "Events": self.events})
+        started = json.loads(request.body)["StartRequests"]
+        self.acknowledged += [each["EventId"] for each in started]
+        return Answer({})
 
-    def _page(self) -> dict[str, Any]:
+    def _of_vault(self, request: Request) -> Answer:
+        if request.method == "PUT":
+            self.secret = json.loads(request.body)["value"]
+        return NOT_FOUND if self.secret is None else Answer({"value": self.secret})
+
+    def _page(self, start: int) -> dict[str, Any]:
         """Returns a page of two instances, as Azure gives long lists in pages."""
-        azure = self.azure
-        start = int(self.path.partition("after=")[2] or 0)
-        with azure.lock:
-            rows = list(azure.instances.items())
+        with self.lock:
+            rows = list(self.instances.items())
         value = [
             {"instanceId": id, "properties": {"vmId": f"VM-{id}", "provisioningState": state}}
             for id, state in rows[start : start + 2]  # noqa: A001
         ]
-        more = f"{azure.url}{SCALE_SET}/virtualMachines?after={start + 2}"
+        more = f"{self.url}{SCALE_SET}/virtualMachines?after={start + 2}"
         return {"value": value, **({"nextLink": more} if start + 2 < len(rows) else {})}
-
-    def _started(self, operation: dict[str, Any]) -> tuple[int, Any, dict[str, str]]:
-        return 202, {}, {"Azure-AsyncOperation": f"{self.azure.url}/operations/{operation['name']}"}
-
-    def _answer(self, status: int, body: Any, headers: dict[str, str] | None = None) -> None:
-        self.answer(json.dumps(body).encode(), status, **(headers or {}))
 
 
 @pytest.fixture
 def azure() -> Iterator[Azure]:
     """Yields Azure as the programs see it."""
     azure = Azure()
-    handler = type("Handler", (_Handler,), {"azure": azure})
-    with serving(handler) as azure.url:
+    with Server(azure.answer) as server:
+        azure.url = server.url
         yield azure
 
 

@@ -175,7 +175,7 @@ class TestResume:
         client = ScaleSetClient(settings, metadata_service(settings), settings.scale_sets["nd"].id)
         elsewhere = lab.azure.url.replace("127.0.0.1", "127.0.0.2")
         with pytest.raises(Failure, match="ForeignUrl"):
-            client.wait(Answer(202, {"azure-asyncoperation": f"{elsewhere}/operations/op0"}, {}))
+            client.wait(Answer({"azure-asyncoperation": f"{elsewhere}/operations/op0"}, {}))
 
     def test_slurm_resume_of_an_unknown_partition_fails_and_others_are_served(
         self, lab: Lab

@@ -34,7 +34,6 @@ class Lab:
 
     def __init__(self, cluster: SlurmCluster, folder: Path) -> None:
         nodes = cluster.nodes_of_cloud
-        assert nodes is not None
         self.cluster, self.out = cluster, folder / "out"
         self.settings = nodes.folder / "settings.json"
         # Nodes without capacity are held until a test ends that.
@@ -123,7 +122,6 @@ def lab(start: Callable[..., Lab]) -> Lab:
 
     def describe(folder: Path, usual: slurm.SlurmCluster) -> slurm.SlurmCluster:
         kept, cloud = usual.partitions
-        assert kept.gpus is not None
         facts: dict[str, Any] = {"sockets": 2, "cores_per_socket": 2, "features": ("ib", "mine")}
         kept = replace(kept, gpus=replace(kept.gpus, numa=(1, 0)), **facts)
         return replace(usual, partitions=(kept, cloud), programs=programs_in(folder))
@@ -268,7 +266,6 @@ def test_slurm_real_nodes_of_the_h100_environment_start_work_and_stop(
     text = (repository / "stacks/environments/h100-slurm.yaml").read_text()
     (tmp_path / "h100.yaml").write_text(re.sub("^  nd:$", "  cloud:", text, flags=re.MULTILINE))
     loaded = load_environment(tmp_path / "h100.yaml")
-    assert loaded.scheduler is not None
     partitions = slurm_partitions(partitions_of(loaded))
     place = {"host": "localhost", "address": "127.0.0.1"}
     generated = slurm_cluster(loaded.name, loaded.scheduler, partitions, **place)
