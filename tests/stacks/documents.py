@@ -1,8 +1,11 @@
 """Readers of an environment's synthesized stacks, by role as `written` returns them."""
 
 import base64
+import io
 import re
-from collections.abc import Callable
+import tarfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from ruamel.yaml import YAML
@@ -45,7 +48,20 @@ def boot_data(machine: dict[str, Any]) -> str:
     return decoded(machine["custom_data"])
 
 
+def files_of(cloud_config: str) -> dict[str, str]:
+    """Returns the files that cloud-init writes, by path."""
+    document = YAML(typ="safe", pure=True).load(cloud_config)
+    return {entry["path"]: entry["content"] for entry in document["write_files"]}
+
+
 def files_at_boot(machine: dict[str, Any]) -> dict[str, str]:
     """Returns the files that cloud-init writes on a machine, by path."""
-    document = YAML(typ="safe", pure=True).load(boot_data(machine))
-    return {entry["path"]: entry["content"] for entry in document["write_files"]}
+    return files_of(boot_data(machine))
+
+
+@contextmanager
+def package_of(files: dict[str, str]) -> Iterator[tarfile.TarFile]:
+    """Opens the package of Fairway's programs among the files of a machine."""
+    (packed,) = (text for path, text in files.items() if path.endswith(".tar.bz2"))
+    with tarfile.open(fileobj=io.BytesIO(base64.b64decode(packed))) as tar:
+        yield tar

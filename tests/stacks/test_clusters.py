@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from environment_files import KEY
-from tests.stacks.documents import Stacks, Written, targets_of
+from tests.stacks.documents import Stacks, Written, resources_of, targets_of
 
 from fairway_core.checks import check_environment
 from fairway_core.cost.environment import parts_of
@@ -43,10 +43,9 @@ def _file(clusters: dict[str, str], more: str = "", access: str = "") -> str:
 
 def _resources(stacks: Stacks) -> dict[str, Any]:
     return {
-        f"{role}:{kind}.{name}": body
+        f"{role}:{address}": body
         for role, stack in stacks.items()
-        for kind, instances in stack.get("resource", {}).items()
-        for name, body in instances.items()
+        for address, body in resources_of(stack).items()
     }
 
 

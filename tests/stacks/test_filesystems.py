@@ -1,17 +1,15 @@
 """File systems of every kind in an environment's stacks, mounted by name in its clusters."""
 
-import base64
 import re
 from dataclasses import dataclass
 from typing import get_args
 
 import pytest
-from ruamel.yaml import YAML
-from tests.stacks.documents import Stacks, Written, resources_of
+from environment_files import KEY
+from tests.stacks.documents import Written, files_at_boot, resources_of, targets_of
 
 from fairway_core.environment import AnyFileSystem
 from fairway_core.environment.filesystems_existing import NfsExport
-from fairway_core.target import Target
 
 PRINCIPAL = "11111111-2222-3333-4444-555555555555"
 HUB = (
@@ -24,8 +22,7 @@ location: westeurope
 tags: {{owner: me}}
 network:
   peerings: {{hub: {{network: {HUB}}}}}
-access:
-  ssh_keys: ["ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGg1WIweWjybO9m6h4crvNjt/E/mny4YV2tgV86LxzWu me"]
+access: {{ssh_keys: ["{KEY}"]}}
 """
 KEYS = "storage: {account_keys: true}\n"
 _RULES = "azurerm_network_security_group"
@@ -96,28 +93,18 @@ def _text(*names: str) -> str:
     )
 
 
-def _mounts(stacks: Stacks) -> list[list[str]]:
-    """Returns mounts of the cluster's nodes, with `@@0@@` for values that Terraform fills in."""
-    cluster = stacks["compute"]["resource"]["azurerm_linux_virtual_machine_scale_set"]
-    encoded = re.search(r'base64decode\("([^"]+)"\)', cluster["cluster-pair"]["custom_data"])
-    assert encoded
-    files = YAML(typ="safe", pure=True).load(base64.b64decode(encoded[1]))["write_files"]
-    (mounts,) = (file["content"] for file in files if file["path"] == "/etc/fairway/mounts")
-    return [line.split() for line in mounts.splitlines()]
-
-
 def test_file_systems_of_every_kind_are_mounted_by_name(written: Written) -> None:
     stacks = written(_text(*KINDS))
-    mounts = _mounts(stacks)
+    nodes = stacks["compute"]["resource"]["azurerm_linux_virtual_machine_scale_set"]
+    text = files_at_boot(nodes["cluster-pair"])["/etc/fairway/mounts"]
+    mounts = [line.split() for line in text.splitlines()]
     assert [(line[0], line[4], line[3]) for line in mounts] == [
         (*kind.mount, kind.path) for kind in KINDS.values()
     ]
     options, source = {line[3]: (line[1], line[2]) for line in mounts}["/datasets"]
     assert options == "ro"
     assert re.fullmatch(r"@@\d@@\.blob\.core\.windows\.net/datasets", source)
-    (record,) = stacks["compute"]["output"]["targets"]["value"]
-    target = Target.from_json(record)
-    assert target.mounts == {name: kind.path for name, kind in KINDS.items()}
+    assert targets_of(stacks)["pair"].mounts == {name: kind.path for name, kind in KINDS.items()}
 
 
 def test_file_systems_outputs_have_throughput_and_limit(written: Written) -> None:

@@ -1,14 +1,13 @@
 """The page of an environment: settings of the first login node, and isolation from other
 machines."""
 
-import base64
 import json
 import re
 from pathlib import Path
 
 import pytest
 from programs import finished, tool
-from tests.stacks.documents import Stacks, Written
+from tests.stacks.documents import Stacks, Written, decoded
 
 from fairway_core.environment import load_environment
 from fairway_core.environment.egress import outbound
@@ -31,9 +30,7 @@ def _script(stacks: Stacks) -> str:
     """Returns the script that Azure runs on the node, with Terraform's references as numbers."""
     (command,) = stacks["compute"]["resource"]["azurerm_virtual_machine_run_command"].values()
     assert command["virtual_machine_id"] == "${azurerm_linux_virtual_machine.slurm-login-0.id}"
-    encoded = re.search(r'base64decode\("([^"]+)"\)', command["source"]["script"])
-    assert encoded
-    return base64.b64decode(encoded[1]).decode()
+    return decoded(command["source"]["script"])
 
 
 def _files(script: str) -> dict[str, str]:

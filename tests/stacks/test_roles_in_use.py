@@ -4,14 +4,11 @@ The scheduler's own programs run, as its VM boots with them, against a stand-in 
 allows only what the synthesized stacks allow.
 """
 
-import base64
-import io
 import json
 import os
 import subprocess
 import sys
-import tarfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,8 +16,7 @@ from typing import Any
 import pytest
 from environment_files import KEY
 from programs import executable, finished
-from ruamel.yaml import YAML
-from tests.stacks.documents import Stacks
+from tests.stacks.documents import Stacks, Written, files_of, package_of
 
 from fairway_simulator.azure import ControlPlane
 from fairway_simulator.azure.deployment import Deployed, Deployment, machine_body, scale_set_body
@@ -106,12 +102,11 @@ def _unpacked(boot: str, folder: Path) -> dict[str, Any]:
     """Writes the programs of a VM's boot data to a folder and returns their settings."""
     found: dict[str, Any] = {}
     (folder / "programs").mkdir()
-    for entry in YAML(typ="safe", pure=True).load(boot)["write_files"]:
-        path, content = entry["path"], entry["content"]
-        if path.endswith(".tar.bz2"):
-            with tarfile.open(fileobj=io.BytesIO(base64.b64decode(content))) as tar:
-                tar.extractall(folder / "lib", filter="data")
-        elif path == "/etc/fairway/slurm.json":
+    files = files_of(boot)
+    with package_of(files) as tar:
+        tar.extractall(folder / "lib", filter="data")
+    for path, content in files.items():
+        if path == "/etc/fairway/slurm.json":
             found = json.loads(content)
         elif PROGRAMS in content and content.startswith("#!/bin/sh"):
             text = content.replace("/etc/fairway/slurm.json", str(folder / "settings.json"))
@@ -124,7 +119,7 @@ def _unpacked(boot: str, folder: Path) -> dict[str, Any]:
 
 
 @pytest.fixture(params=ENVIRONMENTS)
-def stacks(request: pytest.FixtureRequest, written: Callable[..., Stacks]) -> Stacks:
+def stacks(request: pytest.FixtureRequest, written: Written) -> Stacks:
     """Returns stacks of an environment with Slurm: a shipped one, and one with foreign
     resources."""
     if request.param == "lab":
@@ -274,7 +269,7 @@ _BLOBS = "Microsoft.Storage/storageAccounts/blobServices/containers/blobs"
 
 @pytest.mark.parametrize("file", EVERY, ids=lambda file: file.stem)
 def test_roles_let_nodes_use_containers_and_images_and_nothing_more(
-    written: Callable[..., Stacks], file: Path
+    written: Written, file: Path
 ) -> None:
     """Jobs on them read inputs, write outputs and pull images; nodes may do nothing more."""
     deployed = Deployment(written(file), "localhost")
@@ -301,7 +296,7 @@ def test_roles_let_nodes_use_containers_and_images_and_nothing_more(
 
 
 def test_roles_let_nodes_read_job_secrets_of_permitted_people(
-    written: Callable[..., Stacks], tmp_path: Path
+    written: Written, tmp_path: Path
 ) -> None:
     """The program that the node boots with reads the vault of jobs with the node's role."""
     people = f"users: [{{name: ada, keys: ['{KEY}']}}]"

@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 from environment_files import KEY
-from tests.stacks.documents import Stacks, Written, resources_of
+from tests.stacks.documents import Stacks, Written, resources_of, targets_of
 
 from fairway_core.environment import load_environment
-from fairway_core.target import Target
 from fairway_stacks.app import synthesize
 
 PAIR = "  pair: {engine: ssh, size: Standard_ND96isr_H100_v5, nodes: 2, mounts: [data]}\n"
@@ -35,8 +34,7 @@ def test_stacks_have_separate_resource_groups(demo: Stacks) -> None:
 
 
 def test_stacks_targets_are_readable_by_the_runner(demo: Stacks) -> None:
-    (record,) = demo["compute"]["output"]["targets"]["value"]
-    target = Target.from_json(record)
+    (target,) = targets_of(demo).values()
     assert (target.name, target.environment, target.engine) == ("pair", "demo", "ssh")
     assert (target.nodes.min, target.nodes.max) == (2, 2)
     assert target.mounts == {"data": "/data"}
