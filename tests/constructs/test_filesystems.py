@@ -29,11 +29,6 @@ def _resources(synthesize: Synthesize, build: Callable[[az.Stack], object]) -> d
     return resources
 
 
-def _rules(resources: dict[str, Any], role: str) -> dict[str, Any]:
-    group = resources["azurerm_network_security_group"][f"{role}-rules"]
-    return {rule["name"]: rule for rule in group["security_rule"]}
-
-
 class TestAzureFiles:
     @pytest.mark.parametrize("subnet_ids", [[], [SUBNET_ID]], ids=["endpoint", "subnet"])
     def test_azure_files_account_is_reachable_from_its_subnets_only(
@@ -199,62 +194,6 @@ def test_nfs_disks_are_made_with_sku_and_performance_of_their_kind(
     assert (disk.get("disk_iops_read_write"), disk.get("disk_mbps_read_write")) == chosen
     machine = resources["azurerm_linux_virtual_machine"]["nfs-d-server"]
     assert ("additional_capabilities" in machine) is (sku == "UltraSSD_LRS")
-
-
-class TestNetwork:
-    SPACE = IPv4Network("10.40.0.0/16")
-
-    def _network(self, synthesize: Synthesize, **more: Any) -> dict[str, Any]:
-        return _resources(
-            synthesize,
-            lambda s: az.Network(s, address_space=self.SPACE, private_endpoints=True, **more),
-        )
-
-    def test_network_file_system_subnets_move_no_other_and_netapp_has_no_nat(
-        self, synthesize: Synthesize
-    ) -> None:
-        before = self._network(synthesize)["azurerm_subnet"]
-        after = self._network(synthesize, filesystems={"netapp", "lustre"})
-        assert {name: after["azurerm_subnet"][name] for name in before} == before
-        assert set(after["azurerm_subnet"]) - set(before) == {"netapp", "lustre"}
-        (delegation,) = after["azurerm_subnet"]["netapp"]["delegation"]
-        delegated = delegation["service_delegation"]
-        assert delegated["name"] == "Microsoft.Netapp/volumes"
-        assert "Microsoft.Network/virtualNetworks/subnets/join/action" in delegated["actions"]
-        assert "netapp-has-nat" not in after["azurerm_subnet_nat_gateway_association"]
-        assert set(_rules(after, "netapp")) == {"AllowNfsFromCompute", "DenyEverythingElse"}
-
-    def test_network_rules_let_lustre_and_nodes_connect(self, synthesize: Synthesize) -> None:
-        resources = self._network(
-            synthesize, filesystems={"lustre"}, allowed=[IPv4Network("203.0.113.0/24")]
-        )
-        rules = _rules(resources, "lustre")
-        assert set(rules) == {
-            "AllowLustreToLustre",
-            "AllowLustreFromCompute",
-            "AllowAzureMonitor",
-            "DenyEverythingElse",
-        }
-        ports = ["988", "1019-1023"]
-        assert rules["AllowLustreFromCompute"]["destination_port_ranges"] == ports
-        back = _rules(resources, "compute")["AllowLustreToCompute"]
-        assert back["destination_port_ranges"] == ports
-        assert back["source_address_prefixes"] == ["10.40.168.0/21"]
-        inside = _rules(resources, "endpoints")["AllowHttpsFromInside"]
-        assert "10.40.168.0/21" in inside["source_address_prefixes"], "it reads Blob storage"
-
-    def test_network_rules_for_nfs_3_open_only_its_fixed_ports(
-        self, synthesize: Synthesize
-    ) -> None:
-        before, after = (self._network(synthesize, nfs_3=on) for on in (False, True))
-        for role, rule, ports in (
-            ("storage", "AllowNfs3FromCompute", ["111", "20048", "32765", "32803"]),
-            ("compute", "AllowNfs3FromStorage", ["111", "32765", "32803"]),
-        ):
-            old, new = _rules(before, role), _rules(after, role)
-            assert {name: new[name] for name in old} == old
-            assert set(new) - set(old) == {rule}
-            assert new[rule]["destination_port_ranges"] == ports
 
 
 def test_blobfuse_mounts_an_existing_container_of_the_account(synthesize: Synthesize) -> None:
