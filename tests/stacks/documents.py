@@ -1,4 +1,5 @@
-"""Readers of an environment's synthesized stacks, by role as `written` returns them."""
+"""The environment files of these tests by name, and readers of an environment's synthesized stacks,
+by role as `written` returns them."""
 
 import base64
 import io
@@ -6,11 +7,17 @@ import re
 import tarfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from ruamel.yaml import YAML
 
 from fairway_core.target import Target
+
+_HERE = Path(__file__).parent
+ENVIRONMENTS = sorted((_HERE.parents[1] / "stacks/environments").glob("*.yaml"))
+SECTIONS = sorted((_HERE / "sections").glob("*.yaml"))
+FILES = {file.stem: file for file in (*ENVIRONMENTS, *SECTIONS)}
 
 Stacks = dict[str, dict[str, Any]]
 Written = Callable[..., Stacks]

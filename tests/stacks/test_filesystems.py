@@ -168,16 +168,6 @@ def test_storage_without_private_endpoints_admits_subnets(written: Written) -> N
     assert "azurerm_private_endpoint" not in data
 
 
-def test_azure_files_share_has_a_private_endpoint(written: Written) -> None:
-    data = written(_text("home"))["data"]["resource"]
-    endpoint = data["azurerm_private_endpoint"]["files-home-endpoint"]
-    connection = endpoint["private_service_connection"]
-    assert connection["subresource_names"] == ["file"]
-    assert connection["private_connection_resource_id"] == (
-        "${azurerm_storage_account.files-home-account.id}"
-    )
-
-
 def test_file_systems_may_have_names_like_ids_of_others(written: Written) -> None:
     others = """\
   account: {kind: netapp, path: /a}
@@ -187,10 +177,15 @@ def test_file_systems_may_have_names_like_ids_of_others(written: Written) -> Non
   fast-logs: {kind: lustre, tib: 8, path: /e}
   backup-vault: {kind: nfs_server, path: /f, backup: {}}
 """
+    servers = ("storage", "nodes", "backend", "azurerm", "group", "data-disk-0")
+    others += "".join(f"  {name}: {{kind: nfs_server, path: /{name}}}\n" for name in servers)
     data = written(_text(*KINDS).replace("clusters:", f"{others}clusters:"))["data"]["resource"]
-    for kind, count in (("netapp_volume", 3), ("storage_share", 3), ("managed_disk", 8)):
+    for kind, count in (("netapp_volume", 3), ("storage_share", 3), ("managed_disk", 32)):
         assert len(data[f"azurerm_{kind}"]) == count, kind
     assert len(data["azurerm_managed_lustre_file_system"]) == 2
+    assert data["azurerm_linux_virtual_machine"].keys() == {
+        f"nfs-{name}-server" for name in ("data", "backup-vault", *servers)
+    }
 
 
 def test_nfs_export_may_be_the_root_of_the_server() -> None:

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 from programs import finished, tool
-from tests.stacks.documents import Stacks, Written, decoded
+from tests.stacks.documents import FILES, Stacks, Written, decoded
 
 from fairway_core.environment import load_environment
 from fairway_core.environment.egress import outbound
 from fairway_core.findings import UserError
 from fairway_core.target import Target
 
-_FILE = Path(__file__).with_name("sections") / "page.yaml"
+_FILE = FILES["page"]
 _VAULT = (
     "/subscriptions/00000000-0000-0000-0000-000000000000/resourceGroups/hub/providers/"
     "Microsoft.KeyVault/vaults/contoso-web"

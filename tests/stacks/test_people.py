@@ -2,18 +2,16 @@
 
 import json
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
 from endings import refused
-from tests.stacks.documents import Stacks, Written, boot_data, decoded, targets_of
+from tests.stacks.documents import FILES, Stacks, Written, boot_data, decoded, targets_of
 
 from fairway_constructs import nodes
 from fairway_constructs.cloud_init import people as cloud_init_people
 from fairway_core.findings import UserError
 
-_SECTIONS = Path(__file__).with_name("sections")
 _KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGg1WIweWjybO9m6h4crvNjt/E/mny4YV2tgV86LxzWu"
 _USERS = f"users: [{{name: ada, keys: [{_KEY} ada]}}]"
 
@@ -21,7 +19,7 @@ _USERS = f"users: [{{name: ada, keys: [{_KEY} ada]}}]"
 @pytest.fixture
 def team(written: Written) -> Stacks:
     """Returns the stacks of `people.yaml`."""
-    return written(_SECTIONS / "people.yaml")
+    return written(FILES["people"])
 
 
 def _extensions(stack: dict[str, Any]) -> dict[str, str]:
@@ -74,7 +72,7 @@ def test_people_on_slurm_have_homes_shares_and_no_identity_of_its_nodes(team: St
 
 
 def test_people_read_secrets_of_jobs_but_not_of_the_scheduler(written: Written) -> None:
-    text = (_SECTIONS / "people.yaml").read_text()
+    text = FILES["people"].read_text()
     compute = written(f"{text}vault: {{}}\n")["compute"]["resource"]
     nodes = compute["azurerm_linux_virtual_machine_scale_set"]
     boot = nodes["cluster-nd"]["custom_data"]
@@ -95,7 +93,7 @@ def test_people_read_secrets_of_jobs_but_not_of_the_scheduler(written: Written) 
 
 def test_people_added_to_the_list_replace_no_machine(team: Stacks, written: Written) -> None:
     """Terraform replaces a VM if its boot data changes."""
-    text = (_SECTIONS / "people.yaml").read_text().replace("- name: ada", "- name: eve")
+    text = FILES["people"].read_text().replace("- name: ada", "- name: eve")
     other = written(text)
     for role in ("network", "compute"):
         kind = "azurerm_linux_virtual_machine"
@@ -153,7 +151,7 @@ def test_people_log_in_to_login_nodes_but_not_the_scheduler(
 
 
 def test_people_on_ssh_nodes_share_accounts_homes_and_one_queue(written: Written) -> None:
-    stacks = written(_SECTIONS / "duo.yaml")
+    stacks = written(FILES["duo"])
     compute = stacks["compute"]
     ((pair,), (box,)) = (
         compute["resource"][f"azurerm_linux_virtual_machine{kind}"].values()
@@ -184,7 +182,7 @@ def test_people_on_ssh_nodes_share_accounts_homes_and_one_queue(written: Written
 
 
 def test_people_added_change_extension_of_nodes_but_not_boot_data(written: Written) -> None:
-    text = (_SECTIONS / "duo.yaml").read_text()
+    text = FILES["duo"].read_text()
     one, other = (
         written(each)["compute"]["resource"]["azurerm_linux_virtual_machine_scale_set"]
         for each in (text, text.replace("name: ann", "name: eve"))
@@ -196,14 +194,14 @@ def test_people_added_change_extension_of_nodes_but_not_boot_data(written: Writt
 
 
 def test_people_scripts_are_absent_without_users(written: Written) -> None:
-    stacks = written(_SECTIONS / "hub.yaml")
+    stacks = written(FILES["hub"])
     text = json.dumps(stacks)
     assert "fairway-people" not in text
     assert "users" not in stacks["compute"]["output"]["targets"]["value"][0]
 
 
 def test_people_with_entra_id_sign_in_need_no_key(written: Written) -> None:
-    stacks = written(_SECTIONS / "box.yaml")
+    stacks = written(FILES["box"])
     compute = stacks["compute"]
     (machine,) = compute["resource"]["azurerm_linux_virtual_machine"].values()
     assert machine["identity"]["type"] == "SystemAssigned, UserAssigned"

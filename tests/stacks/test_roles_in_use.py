@@ -16,14 +16,13 @@ from typing import Any
 import pytest
 from environment_files import KEY
 from programs import executable, finished
-from tests.stacks.documents import Stacks, Written, files_of, package_of
+from tests.stacks.documents import ENVIRONMENTS, FILES, Stacks, Written, files_of, package_of
 
 from fairway_simulator.azure import ControlPlane
 from fairway_simulator.azure.deployment import Deployed, Deployment, machine_body, scale_set_body
 from fairway_simulator.azure.imds import MetadataService
 from fairway_simulator.azure.resource_ids import ResourcePath
 
-ROOT = Path(__file__).resolve().parents[2]
 OTHERS = "/subscriptions/00000000-0000-0000-0000-000000000001/resourceGroups/g/providers"
 IMAGE = f"{OTHERS}/Microsoft.Compute/galleries/g/images/i/versions/1.0.0"
 NEAR = f"{OTHERS}/Microsoft.Compute/proximityPlacementGroups/p"
@@ -48,7 +47,7 @@ echo "$*" >>{folder}/told
 case "$*" in *"show partition"*) echo "PartitionName=nd State=UP" ;; esac
 """
 PROGRAMS = "fairway_boot.slurm"
-ENVIRONMENTS = (pytest.param("h100-slurm", marks=pytest.mark.nightly), "lab")
+CHOICES = (pytest.param("h100-slurm", marks=pytest.mark.nightly), "lab")
 
 
 def _variables(folder: Path, settings: dict[str, Any]) -> dict[str, str]:
@@ -118,13 +117,13 @@ def _unpacked(boot: str, folder: Path) -> dict[str, Any]:
     return found
 
 
-@pytest.fixture(params=ENVIRONMENTS)
+@pytest.fixture(params=CHOICES)
 def stacks(request: pytest.FixtureRequest, written: Written) -> Stacks:
     """Returns stacks of an environment with Slurm: a shipped one, and one with foreign
     resources."""
     if request.param == "lab":
         return written(LAB)
-    return written(ROOT / "stacks" / "environments" / f"{request.param}.yaml")
+    return written(FILES[request.param])
 
 
 @pytest.fixture
@@ -257,7 +256,6 @@ def test_roles_suffice_to_acknowledge_and_notice_an_eviction(
     assert "AuthorizationFailed" in scheduler.log
 
 
-EVERY = sorted((ROOT / "stacks" / "environments").glob("*.yaml"))
 # The types of nodes, with their Azure resource types.
 _NODES = {
     "azurerm_linux_virtual_machine_scale_set": "Microsoft.Compute/virtualMachineScaleSets",
@@ -267,7 +265,7 @@ _NODES = {
 _BLOBS = "Microsoft.Storage/storageAccounts/blobServices/containers/blobs"
 
 
-@pytest.mark.parametrize("file", EVERY, ids=lambda file: file.stem)
+@pytest.mark.parametrize("file", ENVIRONMENTS, ids=lambda file: file.stem)
 def test_roles_let_nodes_use_containers_and_images_and_nothing_more(
     written: Written, file: Path
 ) -> None:
