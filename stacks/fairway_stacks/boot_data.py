@@ -66,7 +66,7 @@ def node_spec(
         identity_id=identity_id,
         mounts=mounts,
         monitored=environment.monitoring is not None,
-        signed_in=signed_in(environment),
+        signed_in={each.entra: each.admin for each in environment.access.users if each.entra},
         idle=spec.idle if spec.engine == "ssh" else None,
         accounts=accounts_of(
             environment,
@@ -273,8 +273,3 @@ def folders_of(environment: Environment, mounts: Sequence[str] | None) -> dict[s
         own = "~" if each.entra else f"{folder}/{each.name}"
         found[each.name] = folder and f"{own}/fairway"
     return found or None
-
-
-def signed_in(environment: Environment) -> dict[str, bool]:
-    """Returns the users who sign in with Entra ID, by object id, and whether they may use sudo."""
-    return {each.entra: each.admin for each in environment.access.users if each.entra}
