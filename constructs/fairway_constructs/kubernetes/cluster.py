@@ -51,7 +51,7 @@ WRITER_ROLE = "Azure Kubernetes Service RBAC Writer"
 _DNS_ADDRESS = 10
 # The default of AKS; the provider would send 0.
 DRAIN_MINUTES = 30
-_LONG = Timeouts(create="2h", update="2h", delete="2h")
+LONG = Timeouts(create="2h", update="2h", delete="2h")
 
 
 class KubernetesCluster(Service):
@@ -156,7 +156,7 @@ class KubernetesCluster(Service):
             ),
             **_nodes(spec, place, subnet.id),
             **_upgrades(spec.upgrades, spot=spot),
-            timeouts=_LONG,
+            timeouts=LONG,
             # Without them AKS cannot create the first node.
             depends_on=[*control.assignments, *self._let_place(control, placements or {})],
         )
