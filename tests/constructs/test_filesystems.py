@@ -24,11 +24,6 @@ COMPUTE = IPv4Network("10.40.0.0/17")
 SUBNET = az.SubnetRef("/s", COMPUTE, nodes=(COMPUTE,))
 
 
-def _resources(synthesize: Synthesize, build: Callable[[az.Stack], object]) -> dict[str, Any]:
-    resources: dict[str, Any] = synthesize(build)["resource"]
-    return resources
-
-
 class TestAzureFiles:
     @pytest.mark.parametrize("subnet_ids", [[], [SUBNET_ID]], ids=["endpoint", "subnet"])
     def test_azure_files_account_is_reachable_from_its_subnets_only(
@@ -42,7 +37,7 @@ class TestAzureFiles:
             )
             made.extend(files)
 
-        resources = _resources(synthesize, build)
+        resources = synthesize(build)["resource"]
         accounts = resources["azurerm_storage_account"]
         assert len({each["name"] for each in accounts.values()}) == 2
         account = accounts["files-home-account"]
@@ -66,7 +61,7 @@ class TestNetApp:
         self, synthesize: Synthesize, more: Any, qos: str, mibps: int | None
     ) -> None:
         spec = {**NETAPP, **more}
-        resources = _resources(synthesize, lambda s: az.NetApp(s, "data", subnet=SUBNET, **spec))
+        resources = synthesize(lambda s: az.NetApp(s, "data", subnet=SUBNET, **spec))["resource"]
         volume = resources["azurerm_netapp_volume"]["netapp-data-volume"]
         (rule,) = volume["export_policy_rule"]
         assert (rule["allowed_clients"], rule["protocol"]) == (["10.40.0.0/17"], ["NFSv4.1"])
@@ -90,7 +85,7 @@ def test_lustre_has_requested_size_and_imports_blobs_after_grants(
     def build(stack: az.Stack) -> None:
         made.append(az.Lustre(stack, "fast", subnet=SUBNET, blob_import=blobs, **LUSTRE))
 
-    resources = _resources(synthesize, build)
+    resources = synthesize(build)["resource"]
     assert made[0].mount.source.endswith("@tcp0:/lustrefs")
     assert made[0].mount.options == "noatime,flock,_netdev"
     lustre = resources["azurerm_managed_lustre_file_system"]["lustre-fast-system"]
@@ -127,7 +122,7 @@ def test_data_resources_are_protected_from_destruction(
         az.Storage(stack, containers=["datasets"])
         az.Registry(stack)
 
-    resources = _resources(partial(synthesize, protect=protect), build)
+    resources = synthesize(build, protect=protect)["resource"]
     holders = {
         "azurerm_managed_disk.nfs-d-disk-0",
         "azurerm_storage_account.storage",
@@ -157,7 +152,7 @@ def test_nfs_backup_of_servers_starts_after_every_disk_and_outlives_the_vm(
         for name in ("one", "two"):
             az.NfsServer(stack, name, path="/d", backup=backup, subnet=SUBNET)
 
-    resources = _resources(synthesize, build)
+    resources = synthesize(build)["resource"]
     # Servers share a vault, but each has its own retention.
     assert list(resources["azurerm_recovery_services_vault"]) == ["backup-vault"]
     policy = resources["azurerm_backup_policy_vm"]["nfs-one-backup-policy"]
@@ -186,9 +181,8 @@ def test_nfs_backup_of_servers_starts_after_every_disk_and_outlives_the_vm(
 def test_nfs_disks_are_made_with_sku_and_performance_of_their_kind(
     synthesize: Synthesize, disks: dict[str, Any], sku: str, chosen: tuple[Any, Any]
 ) -> None:
-    resources = _resources(
-        synthesize, lambda s: az.NfsServer(s, "d", path="/d", disks=Disks(**disks), subnet=SUBNET)
-    )
+    given: dict[str, Any] = {"path": "/d", "disks": Disks(**disks), "subnet": SUBNET}
+    resources = synthesize(lambda s: az.NfsServer(s, "d", **given))["resource"]
     disk = resources["azurerm_managed_disk"]["nfs-d-disk-0"]
     assert disk["storage_account_type"] == sku
     assert (disk.get("disk_iops_read_write"), disk.get("disk_mbps_read_write")) == chosen

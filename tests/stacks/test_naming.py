@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from environment_files import load
 from tests.stacks.documents import FILES, Written
 
-from fairway_core.environment import load_environment
 from fairway_core.naming import Naming
 from fairway_runner.live.requirements import extended_machines_of
 
@@ -56,7 +56,6 @@ def test_naming_pattern_replaces_every_default_name(
 
 
 def test_naming_pattern_applies_to_looked_up_machines(tmp_path: Path, everything: str) -> None:
-    file = tmp_path / "lab.yaml"
     one = "  one: {engine: ssh, size: Standard_D4s_v6, nodes: 1}\n"
-    file.write_text(everything + one + OWN)
-    assert extended_machines_of(load_environment(file)) == {"one": "vm-one-lab-corp"}
+    environment = load(tmp_path, everything + one + OWN)
+    assert extended_machines_of(environment) == {"one": "vm-one-lab-corp"}

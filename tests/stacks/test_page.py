@@ -6,10 +6,10 @@ import re
 from pathlib import Path
 
 import pytest
+from environment_files import load
 from programs import finished, tool
 from tests.stacks.documents import FILES, Stacks, Written, decoded
 
-from fairway_core.environment import load_environment
 from fairway_core.environment.egress import outbound
 from fairway_core.findings import UserError
 from fairway_core.target import Target
@@ -133,11 +133,8 @@ def test_web_page_added_replaces_no_machine(stacks: Stacks, written: Written) ->
 
 
 def test_web_page_hosts_are_listed_as_outbound(tmp_path: Path) -> None:
-    file = tmp_path / "page.yaml"
-    file.write_text(
-        f'{_FILE.read_text()}network: {{proxy: {{http: "http://p.example.com:3128"}}}}\n'
-    )
-    names = {each.name for each in outbound(load_environment(file))}
+    text = f'{_FILE.read_text()}network: {{proxy: {{http: "http://p.example.com:3128"}}}}\n'
+    names = {each.name for each in outbound(load(tmp_path, text))}
     assert {"login.microsoftonline.com", "pypi.org", "files.example.org"} <= names
 
 
@@ -178,7 +175,5 @@ def test_web_page_settings_that_are_invalid_are_refused(
 ) -> None:
     text = _FILE.read_text()
     assert before in text
-    file = tmp_path / "page.yaml"
-    file.write_text(text.replace(before, after, 1))
     with pytest.raises(UserError, match=re.escape(message)):
-        load_environment(file)
+        load(tmp_path, text.replace(before, after, 1))

@@ -26,13 +26,15 @@ from fairway_simulator.azure.logic_app import LogicApp
 from fairway_simulator.azure.resource_ids import ResourcePath
 from fairway_simulator.http import Request
 
-LAB = f"""\
+HEAD = f"""\
 name: lab
 location: westeurope
 access: {{ssh_keys: ['{KEY}']}}
 filesystems:
   data: {{kind: nfs_server, path: /data}}
-clusters:
+clusters:"""
+LAB = f"""\
+{HEAD}
   box:
     engine: ssh
     size: Standard_NC40ads_H100_v5
@@ -197,12 +199,7 @@ def test_targets_list_other_nodes_with_the_same_shared_folder(written: Written) 
 
 
 IDLE = f"""\
-name: lab
-location: westeurope
-access: {{ssh_keys: ['{KEY}']}}
-filesystems:
-  data: {{kind: nfs_server, path: /data}}
-clusters:
+{HEAD}
   box: {{engine: ssh, size: Standard_NC40ads_H100_v5, nodes: 1, idle: 2h}}
   pair:
     engine: ssh

@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from environment_files import KEY
+from environment_files import KEY, load
 from tests.stacks.documents import Stacks, Written, boot_data, files_at_boot, package_of, targets_of
 
 from fairway_constructs import nodes
 from fairway_constructs.cloud_init import LONGEST_CUSTOM_DATA, slurm
-from fairway_core.environment import load_environment
 from fairway_core.findings import UserError
 from fairway_stacks.boot_data import boot_findings
 
@@ -196,13 +195,12 @@ class TestBoot:
         self, written: Written, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """A larger one would refuse deployable environments, a smaller one accept others."""
-        (file := tmp_path / "own.yaml").write_text(LAB)
         for place, id_ in ((slurm, "too-many-partitions"), (nodes, "long-boot-data")):
             with monkeypatch.context() as patch:
                 patch.setattr(place, "LONGEST_PACKED", 1000)
                 with pytest.raises(UserError) as told:
                     written(f"{LAB}# {id_}\n")
-                found = boot_findings(load_environment(file))
+                found = boot_findings(load(tmp_path, LAB))
             synthesis, estimate = [
                 int(re.search(r"boots? with (\d+) bytes", each.message)[1])  # type: ignore[index]
                 for each in (told.value.findings[0], found[0])
