@@ -92,13 +92,10 @@ def test_stacks_cluster_of_one_node_needs_no_file_system(written: Written) -> No
     assert record["ssh"]["shared"] == "/home/azureuser/fairway"
 
 
-def test_stacks_local_state_is_beside_cdktf_json_for_any_outdir(
-    tmp_path: Path, repository: Path
-) -> None:
+def test_stacks_local_state_is_beside_cdktf_json_for_any_outdir(tmp_path: Path) -> None:
     project, outdir = tmp_path / "project", tmp_path / "far" / "away" / "out"
     project.mkdir()
-    environment = load_environment(repository / "stacks" / "environments" / "demo.yaml")
-    synthesize(environment, project=project, outdir=outdir)
+    synthesize(load_environment(FILES["demo"]), project=project, outdir=outdir)
     folder = outdir / "stacks" / "demo-compute"
     document = json.loads((folder / "cdk.tf.json").read_text())
     own = document["terraform"]["backend"]["local"]["path"]
