@@ -92,7 +92,12 @@ class EnvironmentStack(Stack):
             require_region("location", location, 'if it does: ignore_checks=["unknown-region"]')
         super().__init__(scope, id)
         self.short_addresses = short_addresses
-        add_provider(self, deletes_deployed=deletes_deployed)
+        # A key is deleted with its vault: Azure deletes no key through the management plane.
+        templates = provider.FeaturesTemplateDeployment(
+            delete_nested_items_during_deletion=deletes_deployed
+        )
+        features = replace(_FEATURES, template_deployment=templates)
+        provider.AzurermProvider(self, features=features, storage_use_azuread=True)
         place_in_group(
             self,
             environment=environment or id,
@@ -147,19 +152,6 @@ def _naming(given: Naming | Callable[[NameParts], str] | str | None) -> Naming:
         return name
 
     return Naming(function=distinct)
-
-
-def add_provider(stack: Stack, *, deletes_deployed: bool = False) -> provider.AzurermProvider:
-    """Adds a stack's provider, which neither uses keys nor purges soft-deleted resources.
-
-    With `deletes_deployed` the resources of a template are deleted with its deployment. A key is
-    deleted with its vault: Azure deletes no key through the management plane.
-    """
-    templates = provider.FeaturesTemplateDeployment(
-        delete_nested_items_during_deletion=deletes_deployed
-    )
-    features = replace(_FEATURES, template_deployment=templates)
-    return provider.AzurermProvider(stack, features=features, storage_use_azuread=True)
 
 
 class _Checks(Validation):

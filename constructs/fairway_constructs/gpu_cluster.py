@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from fairway_core.resource_ids import ImageVersionId, PlacementGroupId
 
 
-_ACTIONS = {"replace": "Replace", "reimage": "Reimage", "restart": "Restart"}
-
 # The number of nodes whose addresses the runner knows: Azure does not replace all at once.
 _KNOWN_HOSTS = 4
 
@@ -161,7 +159,7 @@ class GpuCluster(TakesJobs):
             automatic_instance_repair=(
                 vmss.AutomaticInstanceRepair(
                     enabled=True,
-                    action=_ACTIONS[repair.action],
+                    action=repair.action.capitalize(),
                     grace_period=iso_duration(repair.grace),
                 )
                 if repair

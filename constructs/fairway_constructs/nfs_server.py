@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from fairway_constructs.vault import CustomerManagedKey
     from fairway_core.environment import Backup, Disks
     from fairway_core.environment.nfs_server import NfsVersion
-    from fairway_core.fields import Count
 
 
 # Days during which a restore needs no copy from the vault; each is a snapshot of every disk.
@@ -43,15 +42,9 @@ _SNAPSHOT_DAYS = 2
 
 
 def _back_up(
-    scope: Construct,
-    name: str,
-    *,
-    machine_name: str,
-    keep_days: Count,
-    at: str,
-    depends_on: Sequence[ITerraformDependable] = (),
+    scope: Construct, name: str, backup: Backup, depends_on: Sequence[ITerraformDependable]
 ) -> None:
-    """Backs up a VM of `place` daily at the time `at` (UTC, "02:00"), and keeps it `keep_days`.
+    """Backs up the VM of a server daily.
 
     `depends_on` is the VM, and the attachments of its disks. The policy is Azure's enhanced one,
     the only one that supports Premium SSD v2 and Ultra disks. In a stack with `protect` neither
@@ -61,24 +54,28 @@ def _back_up(
     vault = _vault(scope)
     policy = BackupPolicyVm(
         scope,
-        f"{name}-backup-policy",
-        name=place.name("backup_policy_vm", name),
+        f"nfs-{name}-backup-policy",
+        name=place.name("backup_policy_vm", f"nfs-{name}"),
         resource_group_name=place.resource_group,
         recovery_vault_name=vault.name,
         policy_type="V2",
         timezone="UTC",
-        backup=BackupTime(frequency="Daily", time=at),
-        retention_daily=RetentionDaily(count=keep_days),
+        backup=BackupTime(frequency="Daily", time=backup.at),
+        retention_daily=RetentionDaily(count=backup.keep),
         instant_restore_retention_days=_SNAPSHOT_DAYS,
     )
     BackupProtectedVm(
         scope,
-        f"{name}-backup",
+        f"nfs-{name}-backup",
         resource_group_name=place.resource_group,
         recovery_vault_name=vault.name,
         # Not the VM's own reference: that is unknown while a VM is being replaced, and
         # Terraform would then give up the backups of the old one.
-        source_vm_id=id_in_group(scope, "Microsoft.Compute/virtualMachines", machine_name),
+        source_vm_id=id_in_group(
+            scope,
+            "Microsoft.Compute/virtualMachines",
+            place.name("linux_virtual_machine", name),
+        ),
         backup_policy_id=policy.id,
         lifecycle=lifecycle_of(scope),
         depends_on=depends_on,
@@ -209,14 +206,7 @@ class NfsServer(FileSystem, Service):
             )
             delete_lock(self, id=f"nfs-{name}-disk-{lun}", on=disk, lock=lock)
         if backup:
-            _back_up(
-                self,
-                f"nfs-{name}",
-                machine_name=self.place.name("linux_virtual_machine", name),
-                keep_days=backup.keep,
-                at=backup.at,
-                depends_on=[self.virtual_machine, *attachments],
-            )
+            _back_up(self, name, backup, [self.virtual_machine, *attachments])
 
     def _disk(self, name: str, lun: int, spec: Disks, encryption_id: str | None) -> ManagedDisk:
         place, kind = self.place, disk_kind(spec.kind)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from functools import partial
@@ -14,8 +15,8 @@ from fairway_constructs.cloud_init import (
     ADMIN_USERNAME,
     LOCAL_FOLDER,
     LONGEST_PACKED,
-    IdleSettings,
     NodeHealth,
+    boot_package,
     node_cloud_init,
     packed_size,
     shared_folder,
@@ -59,8 +60,6 @@ def accept_terms(scope: Construct, plan: Plan) -> MarketplaceAgreement:
 
 # Time for a job to write a checkpoint before Azure deletes its node.
 _TERMINATION_NOTICE = "PT5M"
-
-_EVICTION = {"delete": "Delete", "deallocate": "Deallocate"}
 
 
 @checked
@@ -165,16 +164,24 @@ def _too_long(name: str, size: int, others: int, spec: NodeSpec) -> UserError:
 
 def _idle(
     cluster: str, spec: NodeSpec, queue: SharedQueue | None, *, single: bool
-) -> IdleSettings | None:
-    """Returns the settings by which an idle machine stops itself, or None if it never does."""
+) -> dict[str, str] | None:
+    """Returns the program by which an idle machine stops itself, and its settings, or None if it
+    never does.
+
+    `after` are the seconds until it, `folder` is where the cluster's runs queue, and `mount` that
+    folder's mount, "" for the machine's own disk; the cluster may have `others`.
+    """
     if spec.idle is None:
         return None
+    from fairway_core import archives
+    from fairway_core.slurm.scripts import LIBRARY
+
     folder, mount = shared_folder(spec.mounts) or LOCAL_FOLDER, shared_mount(spec.mounts)
     if queue:
         folder, mount = queue.folder, queue.mount
-    return IdleSettings(
-        after=spec.idle, cluster=cluster, folder=folder, mount=mount, others=not single
-    )
+    settings = {"after": spec.idle, "cluster": cluster, "folder": folder, "mount": mount}
+    text = json.dumps({**settings, "others": not single})
+    return {"text": text, **boot_package(f"{LIBRARY}-idle", archives.IDLE)}
 
 
 def login_arguments(scope: Construct, blocks: ModuleType) -> dict[str, Any]:
@@ -239,7 +246,7 @@ def spot_arguments(spot: Spot | None) -> dict[str, Any]:
         return {}
     return {
         "priority": "Spot",
-        "eviction_policy": _EVICTION[spot.eviction],
+        "eviction_policy": spot.eviction.capitalize(),
         "max_bid_price": spot.max_price,
     }
 

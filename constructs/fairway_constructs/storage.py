@@ -34,18 +34,20 @@ if TYPE_CHECKING:
 _BLOB_TYPES = ("blockBlob", "appendBlob")
 
 
-def storage_lifecycle(
-    scope: Construct, *, account_id: str, expire_days: Mapping[str, int], version_days: int
-) -> policies.StorageManagementPolicy:
+# Long enough to notice a deletion after a holiday.
+_KEPT_DAYS = 14
+
+
+def _expire(scope: Construct, account_id: str, expire_days: Mapping[str, int]) -> None:
     """Deletes blobs that were not modified for the `expire_days` of their container.
 
-    Overwritten and deleted blobs are kept as versions, which are deleted after `version_days`. Soft
+    Overwritten and deleted blobs are kept as versions, which are deleted after a while. Soft
     deletion then keeps everything once more, for as long as the account's settings say.
     """
     snapshot = policies.RuleActionsSnapshot(
-        delete_after_days_since_creation_greater_than=version_days
+        delete_after_days_since_creation_greater_than=_KEPT_DAYS
     )
-    version = policies.RuleActionsVersion(delete_after_days_since_creation=version_days)
+    version = policies.RuleActionsVersion(delete_after_days_since_creation=_KEPT_DAYS)
     rules: list[tuple[str, list[str], policies.RuleActions]] = [
         ("old-versions", [], policies.RuleActions(snapshot=snapshot, version=version))
     ]
@@ -54,7 +56,7 @@ def storage_lifecycle(
         rules.append(
             (f"expire-{container}", [f"{container}/"], policies.RuleActions(base_blob=blob))
         )
-    return policies.StorageManagementPolicy(
+    policies.StorageManagementPolicy(
         scope,
         "lifecycle",
         storage_account_id=account_id,
@@ -70,8 +72,6 @@ def storage_lifecycle(
     )
 
 
-# Long enough to notice a deletion after a holiday.
-_KEPT_DAYS = 14
 # Deleted and overwritten blobs can be recovered for a while.
 _RECOVERABLE = accounts.BlobProperties(
     versioning_enabled=True,
@@ -191,9 +191,7 @@ class Storage(IStorage):
             name: private_container(self, f"container-{name}", name, account_id)
             for name in containers
         }
-        storage_lifecycle(
-            self, account_id=account_id, expire_days=expire_days or {}, version_days=_KEPT_DAYS
-        )
+        _expire(self, account_id, expire_days or {})
         delete_lock(self, id="storage", on=self.account, lock=lock)
         if network is not None and network.endpoints is not None:
             self.private_endpoints(network)

@@ -196,7 +196,7 @@ def _remove_others(outdir: Path, environment: str) -> None:
 
     The files that Terraform keeps in their folders stay: providers, lock and backend settings.
     """
-    from fairway_stacks.stack import ROLES
+    from fairway_core.review.plan import ROLES
 
     own = {f"{environment}-{role}" for role in (*ROLES, "state")}
     written = {*_LANGUAGES, _METADATA}

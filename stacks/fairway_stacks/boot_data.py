@@ -66,7 +66,7 @@ def node_spec(
         identity_id=identity_id,
         mounts=mounts,
         monitored=environment.monitoring is not None,
-        signed_in=signed_in(environment),
+        signed_in={each.entra: each.admin for each in environment.access.users if each.entra},
         idle=spec.idle if spec.engine == "ssh" else None,
         accounts=accounts_of(
             environment,
@@ -115,7 +115,8 @@ def _machines(environment: Environment) -> Iterator[tuple[DataPath, Callable[[],
         )
         slurm = None
         if isinstance(spec, SlurmNodes):
-            slurm = _slurm_node(environment, name, spec, nodes.mounts)
+            unknown = dict.fromkeys(("scheduler", "vault", "client_id", "people_vault"), _UNKNOWN)
+            slurm = slurm_node(environment, name, nodes.mounts, **unknown)
         yield (
             ("clusters", name),
             partial(
@@ -189,21 +190,31 @@ def _scheduler(
         yield ("access", "users"), partial(accounts_extension, with_shares(accounts, cluster))
 
 
-def _slurm_node(
-    environment: Environment, name: str, spec: SlurmNodes, mounts: Sequence[Mount]
+def slurm_node(
+    environment: Environment,
+    name: str,
+    mounts: Sequence[Mount],
+    *,
+    scheduler: str,
+    vault: str,
+    client_id: str,
+    people_vault: str,
 ) -> SlurmNode:
+    """Returns the settings of a partition's nodes; `people_vault` is that of the environment, from
+    which users' jobs read secrets if there are users."""
     from fairway_constructs.cloud_init.slurm import SlurmNode
     from fairway_constructs.slurm.configuration import node_facts, packages_of
 
+    spec = partitions_of(environment)[name]
     has_people = environment.vault is not None and bool(environment.access.users)
     assert environment.scheduler is not None, "there is a partition"
     return SlurmNode(
         partition=name,
-        scheduler=_UNKNOWN,
-        vault=_UNKNOWN,
-        client_id=_UNKNOWN,
+        scheduler=scheduler,
+        vault=vault,
+        client_id=client_id,
         packages=packages_of(environment.scheduler),
-        people_vault=_UNKNOWN if has_people else "",
+        people_vault=people_vault if has_people else "",
         facts=node_facts(vm_size(spec.size), mounts, image_checks=spec.health == "full"),
     )
 
@@ -273,8 +284,3 @@ def folders_of(environment: Environment, mounts: Sequence[str] | None) -> dict[s
         own = "~" if each.entra else f"{folder}/{each.name}"
         found[each.name] = folder and f"{own}/fairway"
     return found or None
-
-
-def signed_in(environment: Environment) -> dict[str, bool]:
-    """Returns the users who sign in with Entra ID, by object id, and whether they may use sudo."""
-    return {each.entra: each.admin for each in environment.access.users if each.entra}

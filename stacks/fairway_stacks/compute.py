@@ -54,7 +54,7 @@ class ComputeStack(RoleStack):
         if self._slurm:
             self._slurm.let_scheduler_scale()
         if self._slurm and data.page:
-            self._slurm.serve_page(environment, data.page, list(targets.values()))
+            self._slurm.serve_page(data.page, list(targets.values()))
         if self._scheduled:
             alerts = None
             if data.monitoring is not None:

@@ -11,7 +11,8 @@ from fairway_constructs.file_system import Site, from_section
 from fairway_constructs.researchers import let_submit, page_identity
 from fairway_core.environment.kubernetes import CONFIGURATION, NODES_GROUP
 from fairway_core.environment.services import budget_contacts
-from fairway_stacks.stack import ROLES, RoleStack
+from fairway_core.review.plan import ROLES
+from fairway_stacks.stack import RoleStack
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -36,17 +36,19 @@ class AksResources:
     def __init__(
         self, stack: RoleStack, environment: Environment, network: INetwork, data: DataStack
     ) -> None:
+        assert data.kubernetes is not None, "an environment with node pools has one"
+        assert data.identity is not None, "an environment with node pools has one"
+        self._foundation, self._identity = data.kubernetes, data.identity
         self._stack, self._environment, self._data = stack, environment, data
         self._spec = environment.orchestrator or Kubernetes()
         self._subnet = network.subnets[environment.network.kubernetes_role]
         self.cluster = self._cluster(network)
-        assert data.identity is not None, "an environment with node pools has one"
         # Pods of jobs may access what nodes of other engines do, without a key.
         FederatedIdentityCredential(
             stack,
             "kubernetes-tasks",
             name=f"{self._spec.namespace}-{_ACCOUNT}",
-            user_assigned_identity_id=data.identity.id,
+            user_assigned_identity_id=self._identity.id,
             issuer=self.cluster.issuer,
             subject=f"system:serviceaccount:{self._spec.namespace}:{_ACCOUNT}",
             audience=[_AUDIENCE],
@@ -69,13 +71,12 @@ class AksResources:
 
     def _cluster(self, network: INetwork) -> az.KubernetesCluster:
         environment, monitoring, spec = self._environment, self._data.monitoring, self._spec
-        assert self._data.kubernetes is not None, "an environment with node pools has one"
         # The routes of an existing network are unknown; its owner writes them.
         routes = environment.network.existing or isinstance(environment.network.egress, Firewall)
         return az.KubernetesCluster(
             self._stack,
             subnet=self._subnet,
-            kubelet=self._data.kubernetes.kubelet,
+            kubelet=self._foundation.kubelet,
             version=spec.version,
             tier=spec.tier,
             api_server=spec.api_server,
@@ -95,9 +96,6 @@ class AksResources:
 
     def configure(self, targets: Sequence[Target]) -> None:
         """Deploys the objects that jobs on these targets need into the cluster, by Flux."""
-        foundation, identity, spec = self._data.kubernetes, self._data.identity, self._spec
-        assert foundation is not None, "an environment with node pools has one"
-        assert identity is not None, "an environment with node pools has one"
         mounted = {mount for pool in self._environment.node_pools.values() for mount in pool.mounts}
         volumes = []
         for name, section in self._environment.filesystems.items():
@@ -105,14 +103,14 @@ class AksResources:
                 mount = self._data.filesystems[name].mount
                 kind = {"type": mount.type, "source": mount.source, "options": mount.options}
                 volumes.append(Volume(name=name, gib=section.size_gib, **kind))
-        texts = manifests(targets, volumes, spec, client_id=identity.client_id)
+        texts = manifests(targets, volumes, self._spec, client_id=self._identity.client_id)
         if self._data.monitoring is not None and health.objects(targets):
             alerts = az.Alerts(
                 self._stack, "alerts-of-kubernetes", monitoring=self._data.monitoring
             )
             alerts.nodes_broken()
         az.KubernetesConfiguration(
-            self._stack, cluster=self.cluster, container=foundation.container, manifests=texts
+            self._stack, cluster=self.cluster, container=self._foundation.container, manifests=texts
         )
 
     def pool(

@@ -9,11 +9,10 @@ import fairway_constructs as az
 from fairway_constructs.cloud_init.web import CALLBACK, WebPage
 from fairway_constructs.researchers import serve_page
 from fairway_constructs.scope import id_in_group
-from fairway_constructs.slurm.configuration import node_facts
 from fairway_constructs.slurm.scheduler import let_scale
 from fairway_core.environment.filesystems import homes, scheduler_mounts
 from fairway_core.slurm import Qos
-from fairway_stacks.boot_data import accounts_of, partitions_of, slurm_partitions
+from fairway_stacks.boot_data import accounts_of, partitions_of, slurm_node, slurm_partitions
 from fairway_stacks.stack import referenced_ids
 
 if TYPE_CHECKING:
@@ -44,17 +43,15 @@ class SlurmResources:
         spec, foundation = environment.scheduler, data.slurm
         assert spec is not None, "an environment with partitions has a scheduler"
         assert foundation is not None
-        self._stack = stack
+        self._stack, self._environment = stack, environment
         self._subnet = network.subnets["compute"]
         self._foundation: SlurmFoundation = foundation
         self._scale_sets: dict[str, str] = {}
         self._partitions = partitions_of(environment)
-        has_vault = data.vault is not None and environment.vault is not None
-        has_people = bool(environment.access.users)
-        self._people_vault = data.vault.url if data.vault and has_vault and has_people else ""
-        filesystems = list(scheduler_mounts(environment.filesystems, environment.clusters))
-        mounts = data.mounts(filesystems)
-        accounts = accounts_of(environment, filesystems, fenced=True)
+        self._people_vault = data.vault.url if data.vault else ""
+        self._filesystems = list(scheduler_mounts(environment.filesystems, environment.clusters))
+        mounts = data.mounts(self._filesystems)
+        accounts = accounts_of(environment, self._filesystems, fenced=True)
         self.scheduler = az.SlurmScheduler(
             stack,
             size=spec.scheduler_size,
@@ -98,12 +95,12 @@ class SlurmResources:
         """The hosts for logins and Fairway's submissions: login nodes, else the scheduler."""
         return [each.address for each in self.login] or [self.scheduler.address]
 
-    def serve_page(self, environment: Environment, page: Identity, targets: list[Target]) -> None:
+    def serve_page(self, page: Identity, targets: list[Target]) -> None:
         """Installs the page on the first login node, for the targets that it can reach: it has no
         key for other clusters."""
-        web, node = environment.web, self.login[0]
+        environment, node = self._environment, self.login[0]
+        web = environment.web
         assert web is not None
-        mounts = list(scheduler_mounts(environment.filesystems, environment.clusters))
         spec = WebPage(
             url=web.url,
             tenant=web.tenant,
@@ -113,7 +110,7 @@ class SlurmResources:
             secret=web.client_secret,
             identity=page.client_id,
             account=web.account,
-            homes=homes(environment.filesystems, environment.clusters, mounts),
+            homes=homes(environment.filesystems, environment.clusters, self._filesystems),
             package=web.package,
             targets=[each for each in targets if each.engine in _SERVED],
         )
@@ -135,16 +132,14 @@ class SlurmResources:
             **replace(nodes, identity_id=self._foundation.nodes.id).of_scale_set(),
             nodes=0,
             resized=True,
-            slurm=az.SlurmNode(
-                partition=name,
+            slurm=slurm_node(
+                self._environment,
+                name,
+                nodes.mounts,
                 scheduler=self.scheduler.address,
                 vault=self._foundation.vault_url,
                 client_id=self._foundation.nodes.client_id,
-                packages=self.scheduler.cluster.packages,
                 people_vault=self._people_vault,
-                facts=node_facts(
-                    nodes.size, nodes.mounts, image_checks=self._partitions[name].health == "full"
-                ),
             ),
         )
         self._scale_sets[name] = cluster.id

@@ -30,9 +30,6 @@ if TYPE_CHECKING:
     from fairway_constructs.cdk import App, Stack
     from fairway_core.environment import Environment, LocalState, OtherState
 
-# The suffixes of the names of an environment's stacks, in the order of their creation.
-ROLES = ("network", "data", "compute")
-
 # Terraform runs in OUTDIR/stacks/STACK, and a stack that reads another's outputs runs in a
 # folder beside it: one relative path is right for both.
 _STACKS = "stacks"

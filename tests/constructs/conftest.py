@@ -1,8 +1,6 @@
 """Fixtures of construct tests: a stack to build in, and checks of its cloud-config."""
 
-import base64
 import json
-import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +11,7 @@ import pytest
 from programs import finished, tool
 from ruamel.yaml import YAML
 from tests.constructs.bindings.validator import validate
+from tests.stacks.documents import decoded, files_of
 
 from fairway_constructs.azurerm.provider import AzurermProvider
 from fairway_constructs.cdk import App, Stack
@@ -74,14 +73,14 @@ def synthesize(
 
 @pytest.fixture(scope="session")
 def cloud_config() -> Callable[[str], dict[str, Any]]:
-    """Parses the cloud-config in custom data, with `@@0@@` for values that Terraform fills in."""
+    """Parses the cloud-config in custom data, with `@@0@@` for values that Terraform fills in; its
+    files are by path."""
 
     def cloud_config(custom_data: str) -> dict[str, Any]:
-        encoded = re.search(r'base64decode\("([^"]+)"\)', custom_data)
-        text = base64.b64decode(encoded[1] if encoded else custom_data).decode()
+        text = decoded(custom_data)
         assert text.startswith("#cloud-config\n")
         document: dict[str, Any] = YAML(typ="safe", pure=True).load(text)
-        return {**document, "text": text}
+        return {**document, "text": text, "files": files_of(text)}
 
     return cloud_config
 

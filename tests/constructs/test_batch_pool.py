@@ -1,6 +1,5 @@
 """Azure Batch: a closed account, valid pools, and their scaling."""
 
-import base64
 import re
 from collections.abc import Callable
 from functools import partial
@@ -8,6 +7,7 @@ from ipaddress import IPv4Network
 from typing import Any, get_args
 
 import pytest
+from tests.stacks.documents import decoded
 
 import fairway_constructs as az
 from fairway_constructs.cloud_init.mounts import nfs_mount
@@ -230,25 +230,19 @@ def test_batch_pool_is_replaced_when_unsent_settings_change(synthesize: Synthesi
     assert not {"os_disk_placement", "license_type"} & pool.keys()
 
 
-def _script(task: dict[str, Any]) -> str:
-    match = re.search(r'base64decode\("([^"]+)"\)', task["command_line"])
-    assert match
-    return base64.b64decode(match[1]).decode()
-
-
 def test_batch_pool_start_task_runs_as_root_and_must_succeed(synthesize: Synthesize) -> None:
     task = _pool(synthesize, mounts=[MOUNT])["start_task"]
     assert task["wait_for_success"] is True
     assert task["user_identity"] == {"auto_user": {"elevation_level": "Admin", "scope": "Pool"}}
     assert task["task_retry_maximum"] > 0
-    script = _script(task)
+    script = decoded(task["command_line"])
     assert "/etc/fairway/identity" not in script
     assert "10.40.128.4:/srv/fairway/data /data" in script
     assert "vers=4.1,proto=tcp,rsize=262144" in script
     assert "ssh-ed25519" not in script
     # A start task that mounts blobs names the identity.
     blobs = az.Mount(name="sets", type="blobs", options="ro", source="a.b/sets", path="/sets")
-    script = _script(_pool(synthesize, mounts=[MOUNT, blobs])["start_task"])
+    script = decoded(_pool(synthesize, mounts=[MOUNT, blobs])["start_task"]["command_line"])
     assert "blobs ro a.b/sets /sets squashed" in script
     assert re.search("/etc/fairway/identity .*\n/identities/nodes\n", script)
 

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from programs import executable, finished
 from ruamel.yaml import YAML
+from tests.stacks.documents import files_of
 
 from fairway_constructs.cloud_init import (
     LONGEST_CUSTOM_DATA,
@@ -79,13 +80,9 @@ def test_custom_data_is_compressed_by_terraform_if_it_would_be_too_long() -> Non
 
 
 @pytest.mark.parametrize("cluster", ["two words", "it's", "$(reboot)", "`reboot`", "a;b"])
-def test_node_settings_are_quoted_for_the_shell(
-    tmp_path: Path, cluster: str, cloud_config: Callable[[str], dict[str, Any]]
-) -> None:
-    config = cloud_config(custom_data(_node(cluster=cluster)))
-    files = {entry["path"]: entry["content"] for entry in config["write_files"]}
+def test_node_settings_are_quoted_for_the_shell(tmp_path: Path, cluster: str) -> None:
     settings = tmp_path / "settings"
-    settings.write_text(files["/etc/fairway/settings"])
+    settings.write_text(files_of(_node(cluster=cluster))["/etc/fairway/settings"])
     script = f'source {shlex.quote(str(settings))}; printf %s "$CLUSTER"'
     done = finished(["bash", "-c", script], check=True)
     assert done.stdout == cluster
@@ -109,7 +106,7 @@ BLOBS = Mount(
 
 
 def test_node_cloud_config_is_valid_with_every_kind_of_mount(
-    check_cloud_config: Callable[[str], None], cloud_config: Callable[[str], dict[str, Any]]
+    check_cloud_config: Callable[[str], None],
 ) -> None:
     mounts = [
         nfs_mount(name="data", server="10.0.0.4", export="/srv/data", path="/data", version=3),
@@ -119,8 +116,7 @@ def test_node_cloud_config_is_valid_with_every_kind_of_mount(
     ]
     text = _node(mounts=mounts).replace(TOKEN, "10.0.0.6")
     check_cloud_config(text)
-    config = cloud_config(custom_data(text))
-    files = {entry["path"]: entry["content"] for entry in config["write_files"]}
+    files = files_of(text)
     lines = files["/etc/fairway/mounts"].splitlines()
     assert [len(line.split()) for line in lines] == [5, 5, 5, 5]
     assert lines[0].startswith("nfs rw,hard,vers=3,")
@@ -161,14 +157,13 @@ def test_node_login_user_has_local_home_only_if_home_is_shared(
 def test_nfs_server_enables_only_requested_nfs_versions(
     versions: tuple[float, ...],
     lines: set[str],
-    cloud_config: Callable[[str], dict[str, Any]],
     check_cloud_config: Callable[[str], None],
 ) -> None:
     text = nfs_server_cloud_init(
         name="d", disks=2, threads=8, clients=[IPv4Network("10.0.0.0/17")], versions=versions
     )
     check_cloud_config(text)
-    files = {e["path"]: e["content"] for e in cloud_config(custom_data(text))["write_files"]}
+    files = files_of(text)
     found = set(files["/etc/nfs.conf.d/fairway.conf"].split())
     assert found == lines | {"[nfsd]", "threads=8"}
     assert ("/etc/modprobe.d/fairway-nfs.conf" in files) is (3 in versions)
@@ -194,11 +189,6 @@ def _proxy(**values: Any) -> MachineProxy:
     found = machine_proxy(spec, RANGES)
     assert found is not None
     return found
-
-
-def _files(text: str) -> dict[str, str]:
-    document = YAML(typ="safe", pure=True).load(text)
-    return {each["path"]: each["content"] for each in document["write_files"]}
 
 
 def test_proxy_is_bypassed_for_metadata_service_and_network() -> None:
@@ -232,7 +222,7 @@ def test_proxy_exception_known_to_terraform_is_filled_in() -> None:
 def test_proxy_is_configured_for_apt_only_if_set() -> None:
     proxy = _proxy(https="http://p.example.com:3129")
     server: dict[str, Any] = {"name": "d", "disks": 2, "threads": 8, "clients": RANGES}
-    ubuntu = _files(_node(proxy=proxy))
+    ubuntu = files_of(_node(proxy=proxy))
     assert ubuntu["/etc/apt/apt.conf.d/90-fairway-proxy"].splitlines() == [
         'Acquire::http::Proxy "http://p.example.com:3128";',
         'Acquire::https::Proxy "http://p.example.com:3129";',
@@ -240,7 +230,7 @@ def test_proxy_is_configured_for_apt_only_if_set() -> None:
     gateway = server_cloud_init(proxy)
     assert gateway.startswith("#cloud-config\n")
     for each in (nfs_server_cloud_init(**server, proxy=proxy), gateway):
-        assert "/etc/apt/apt.conf.d/90-fairway-proxy" in _files(each)
+        assert "/etc/apt/apt.conf.d/90-fairway-proxy" in files_of(each)
     for text in (_node(), nfs_server_cloud_init(**server), "".join(cloud_programs().values())):
         assert "proxy" not in text.lower()
 
@@ -278,7 +268,7 @@ def test_proxy_restart_of_missing_docker_does_not_fail_start_task(tmp_path: Path
 
 
 def test_proxy_variables_are_set_for_shells_and_services(tmp_path: Path) -> None:
-    files = _files(_node(mounts=[], proxy=_proxy(no_proxy=["*.example.org", ".example.com"])))
+    files = files_of(_node(mounts=[], proxy=_proxy(no_proxy=["*.example.org", ".example.com"])))
     file = tmp_path / "proxy"
     file.write_text(files["/etc/fairway/proxy"])
     profile = files["/etc/profile.d/fairway-proxy.sh"].replace("/etc/fairway/proxy", str(file))
@@ -315,6 +305,6 @@ def test_proxy_is_bypassed_between_node_and_scheduler() -> None:
     own: dict[str, Any] = {**more, "scripts": {}, "slurm": MICROSOFT, "slurm_key": "/k.asc"}
     for proxy in (_proxy(), None):
         text = _node(proxy=proxy, template="slurm_node.yaml.j2", more=own)
-        unit = _files(text)["/etc/systemd/system/fairway-slurm-node.service"]
+        unit = files_of(text)["/etc/systemd/system/fairway-slurm-node.service"]
         assert ("UnsetEnvironment=http_proxy HTTP_PROXY" in unit) is (proxy is not None)
         assert (" --proxy http://p.example.com:3128 " in text) is (proxy is not None)

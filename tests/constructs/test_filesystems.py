@@ -24,16 +24,6 @@ COMPUTE = IPv4Network("10.40.0.0/17")
 SUBNET = az.SubnetRef("/s", COMPUTE, nodes=(COMPUTE,))
 
 
-def _resources(synthesize: Synthesize, build: Callable[[az.Stack], object]) -> dict[str, Any]:
-    resources: dict[str, Any] = synthesize(build)["resource"]
-    return resources
-
-
-def _rules(resources: dict[str, Any], role: str) -> dict[str, Any]:
-    group = resources["azurerm_network_security_group"][f"{role}-rules"]
-    return {rule["name"]: rule for rule in group["security_rule"]}
-
-
 class TestAzureFiles:
     @pytest.mark.parametrize("subnet_ids", [[], [SUBNET_ID]], ids=["endpoint", "subnet"])
     def test_azure_files_account_is_reachable_from_its_subnets_only(
@@ -47,7 +37,7 @@ class TestAzureFiles:
             )
             made.extend(files)
 
-        resources = _resources(synthesize, build)
+        resources = synthesize(build)["resource"]
         accounts = resources["azurerm_storage_account"]
         assert len({each["name"] for each in accounts.values()}) == 2
         account = accounts["files-home-account"]
@@ -71,7 +61,7 @@ class TestNetApp:
         self, synthesize: Synthesize, more: Any, qos: str, mibps: int | None
     ) -> None:
         spec = {**NETAPP, **more}
-        resources = _resources(synthesize, lambda s: az.NetApp(s, "data", subnet=SUBNET, **spec))
+        resources = synthesize(lambda s: az.NetApp(s, "data", subnet=SUBNET, **spec))["resource"]
         volume = resources["azurerm_netapp_volume"]["netapp-data-volume"]
         (rule,) = volume["export_policy_rule"]
         assert (rule["allowed_clients"], rule["protocol"]) == (["10.40.0.0/17"], ["NFSv4.1"])
@@ -95,7 +85,7 @@ def test_lustre_has_requested_size_and_imports_blobs_after_grants(
     def build(stack: az.Stack) -> None:
         made.append(az.Lustre(stack, "fast", subnet=SUBNET, blob_import=blobs, **LUSTRE))
 
-    resources = _resources(synthesize, build)
+    resources = synthesize(build)["resource"]
     assert made[0].mount.source.endswith("@tcp0:/lustrefs")
     assert made[0].mount.options == "noatime,flock,_netdev"
     lustre = resources["azurerm_managed_lustre_file_system"]["lustre-fast-system"]
@@ -132,7 +122,7 @@ def test_data_resources_are_protected_from_destruction(
         az.Storage(stack, containers=["datasets"])
         az.Registry(stack)
 
-    resources = _resources(partial(synthesize, protect=protect), build)
+    resources = synthesize(build, protect=protect)["resource"]
     holders = {
         "azurerm_managed_disk.nfs-d-disk-0",
         "azurerm_storage_account.storage",
@@ -162,7 +152,7 @@ def test_nfs_backup_of_servers_starts_after_every_disk_and_outlives_the_vm(
         for name in ("one", "two"):
             az.NfsServer(stack, name, path="/d", backup=backup, subnet=SUBNET)
 
-    resources = _resources(synthesize, build)
+    resources = synthesize(build)["resource"]
     # Servers share a vault, but each has its own retention.
     assert list(resources["azurerm_recovery_services_vault"]) == ["backup-vault"]
     policy = resources["azurerm_backup_policy_vm"]["nfs-one-backup-policy"]
@@ -191,70 +181,13 @@ def test_nfs_backup_of_servers_starts_after_every_disk_and_outlives_the_vm(
 def test_nfs_disks_are_made_with_sku_and_performance_of_their_kind(
     synthesize: Synthesize, disks: dict[str, Any], sku: str, chosen: tuple[Any, Any]
 ) -> None:
-    resources = _resources(
-        synthesize, lambda s: az.NfsServer(s, "d", path="/d", disks=Disks(**disks), subnet=SUBNET)
-    )
+    given: dict[str, Any] = {"path": "/d", "disks": Disks(**disks), "subnet": SUBNET}
+    resources = synthesize(lambda s: az.NfsServer(s, "d", **given))["resource"]
     disk = resources["azurerm_managed_disk"]["nfs-d-disk-0"]
     assert disk["storage_account_type"] == sku
     assert (disk.get("disk_iops_read_write"), disk.get("disk_mbps_read_write")) == chosen
     machine = resources["azurerm_linux_virtual_machine"]["nfs-d-server"]
     assert ("additional_capabilities" in machine) is (sku == "UltraSSD_LRS")
-
-
-class TestNetwork:
-    SPACE = IPv4Network("10.40.0.0/16")
-
-    def _network(self, synthesize: Synthesize, **more: Any) -> dict[str, Any]:
-        return _resources(
-            synthesize,
-            lambda s: az.Network(s, address_space=self.SPACE, private_endpoints=True, **more),
-        )
-
-    def test_network_file_system_subnets_move_no_other_and_netapp_has_no_nat(
-        self, synthesize: Synthesize
-    ) -> None:
-        before = self._network(synthesize)["azurerm_subnet"]
-        after = self._network(synthesize, filesystems={"netapp", "lustre"})
-        assert {name: after["azurerm_subnet"][name] for name in before} == before
-        assert set(after["azurerm_subnet"]) - set(before) == {"netapp", "lustre"}
-        (delegation,) = after["azurerm_subnet"]["netapp"]["delegation"]
-        delegated = delegation["service_delegation"]
-        assert delegated["name"] == "Microsoft.Netapp/volumes"
-        assert "Microsoft.Network/virtualNetworks/subnets/join/action" in delegated["actions"]
-        assert "netapp-has-nat" not in after["azurerm_subnet_nat_gateway_association"]
-        assert set(_rules(after, "netapp")) == {"AllowNfsFromCompute", "DenyEverythingElse"}
-
-    def test_network_rules_let_lustre_and_nodes_connect(self, synthesize: Synthesize) -> None:
-        resources = self._network(
-            synthesize, filesystems={"lustre"}, allowed=[IPv4Network("203.0.113.0/24")]
-        )
-        rules = _rules(resources, "lustre")
-        assert set(rules) == {
-            "AllowLustreToLustre",
-            "AllowLustreFromCompute",
-            "AllowAzureMonitor",
-            "DenyEverythingElse",
-        }
-        ports = ["988", "1019-1023"]
-        assert rules["AllowLustreFromCompute"]["destination_port_ranges"] == ports
-        back = _rules(resources, "compute")["AllowLustreToCompute"]
-        assert back["destination_port_ranges"] == ports
-        assert back["source_address_prefixes"] == ["10.40.168.0/21"]
-        inside = _rules(resources, "endpoints")["AllowHttpsFromInside"]
-        assert "10.40.168.0/21" in inside["source_address_prefixes"], "it reads Blob storage"
-
-    def test_network_rules_for_nfs_3_open_only_its_fixed_ports(
-        self, synthesize: Synthesize
-    ) -> None:
-        before, after = (self._network(synthesize, nfs_3=on) for on in (False, True))
-        for role, rule, ports in (
-            ("storage", "AllowNfs3FromCompute", ["111", "20048", "32765", "32803"]),
-            ("compute", "AllowNfs3FromStorage", ["111", "32765", "32803"]),
-        ):
-            old, new = _rules(before, role), _rules(after, role)
-            assert {name: new[name] for name in old} == old
-            assert set(new) - set(old) == {rule}
-            assert new[rule]["destination_port_ranges"] == ports
 
 
 def test_blobfuse_mounts_an_existing_container_of_the_account(synthesize: Synthesize) -> None:

@@ -196,6 +196,56 @@ class TestBastion:
         assert grant["description"]
 
 
+class TestFileSystems:
+    def test_network_file_system_subnets_move_no_other_and_netapp_has_no_nat(
+        self, synthesize: Synthesize
+    ) -> None:
+        before = _network(synthesize, private_endpoints=True)["azurerm_subnet"]
+        after = _network(synthesize, private_endpoints=True, filesystems={"netapp", "lustre"})
+        assert {name: after["azurerm_subnet"][name] for name in before} == before
+        assert set(after["azurerm_subnet"]) - set(before) == {"netapp", "lustre"}
+        (delegation,) = after["azurerm_subnet"]["netapp"]["delegation"]
+        delegated = delegation["service_delegation"]
+        assert delegated["name"] == "Microsoft.Netapp/volumes"
+        assert "Microsoft.Network/virtualNetworks/subnets/join/action" in delegated["actions"]
+        assert "netapp-has-nat" not in after["azurerm_subnet_nat_gateway_association"]
+        assert set(_rules(after, "netapp")) == {"AllowNfsFromCompute", "DenyEverythingElse"}
+
+    def test_network_rules_let_lustre_and_nodes_connect(self, synthesize: Synthesize) -> None:
+        resources = _network(
+            synthesize, private_endpoints=True, filesystems={"lustre"}, allowed=ALLOWED
+        )
+        rules = _rules(resources, "lustre")
+        assert set(rules) == {
+            "AllowLustreToLustre",
+            "AllowLustreFromCompute",
+            "AllowAzureMonitor",
+            "DenyEverythingElse",
+        }
+        ports = ["988", "1019-1023"]
+        assert rules["AllowLustreFromCompute"]["destination_port_ranges"] == ports
+        back = _rules(resources, "compute")["AllowLustreToCompute"]
+        assert back["destination_port_ranges"] == ports
+        assert back["source_address_prefixes"] == ["10.40.168.0/21"]
+        inside = _rules(resources, "endpoints")["AllowHttpsFromInside"]
+        assert "10.40.168.0/21" in inside["source_address_prefixes"], "it reads Blob storage"
+
+    def test_network_rules_for_nfs_3_open_only_its_fixed_ports(
+        self, synthesize: Synthesize
+    ) -> None:
+        before, after = (
+            _network(synthesize, private_endpoints=True, nfs_3=on) for on in (False, True)
+        )
+        for role, rule, ports in (
+            ("storage", "AllowNfs3FromCompute", ["111", "20048", "32765", "32803"]),
+            ("compute", "AllowNfs3FromStorage", ["111", "32765", "32803"]),
+        ):
+            old, new = _rules(before, role), _rules(after, role)
+            assert {name: new[name] for name in old} == old
+            assert set(new) - set(old) == {rule}
+            assert new[rule]["destination_port_ranges"] == ports
+
+
 class TestEgress:
     def test_egress_none_makes_no_nat_public_address_or_route(self, synthesize: Synthesize) -> None:
         resources = _network(synthesize, egress="none")

@@ -97,7 +97,7 @@ def test_nfs_server_cloud_config_is_valid_with_expected_files(
     machine = resources["azurerm_linux_virtual_machine"]["nfs-data-server"]
     config = cloud_config(machine["custom_data"])
     check_cloud_config(config["text"])
-    files = {entry["path"]: entry["content"] for entry in config["write_files"]}
+    files = config["files"]
     assert files["/etc/fairway/settings"] == "NAME=data\nDISKS=3\nEXPORT=/srv/fairway/data\n"
     assert '"^nfs-kernel-server$";' in files["/etc/apt/apt.conf.d/60fairway"]
     assert "{restart} = 'l'" in files["/etc/needrestart/conf.d/60-fairway.conf"]

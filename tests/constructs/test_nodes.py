@@ -1,6 +1,5 @@
 """Nodes as scale sets and single VMs: InfiniBand, Spot, repair, images, disks, and boot data."""
 
-import base64
 import inspect
 import json
 import os
@@ -16,6 +15,7 @@ from typing import Any
 import pytest
 from endings import refused
 from programs import executable, finished
+from tests.stacks.documents import files_of
 
 import fairway_constructs as az
 from fairway_constructs import nodes
@@ -69,10 +69,6 @@ def _box(synthesize: Synthesize, size: str = A100, **arguments: Any) -> dict[str
     return {**machine, "document": document}
 
 
-def _files(config: dict[str, Any]) -> dict[str, str]:
-    return {entry["path"]: entry["content"] for entry in config["write_files"]}
-
-
 @pytest.mark.parametrize("alias", ["ubuntu-hpc-2404", "almalinux-hpc-8"])
 def test_cluster_nodes_have_default_settings_and_valid_cloud_config(
     synthesize: Synthesize,
@@ -103,7 +99,7 @@ def test_cluster_nodes_have_default_settings_and_valid_cloud_config(
     assert data["instances-pair"]["name"] == name, "where the main host is read"
     config = cloud_config(cluster["custom_data"])
     check_cloud_config(config["text"])
-    files = _files(config)
+    files = config["files"]
     assert "10.40.128.4:/srv/fairway/data /data " in files["/etc/fairway/mounts"]
     assert "SHARED=/data/fairway\n" in files["/etc/fairway/settings"]
     assert "memlock  unlimited" in files["/etc/security/limits.d/90-fairway.conf"]
@@ -224,7 +220,7 @@ def test_cluster_repair_checks_devices_of_the_size(
     assert 1024 < HEALTH_PORT < 32768, "below the ephemeral range"
     config = cloud_config(cluster["custom_data"])
     check_cloud_config(config["text"])
-    files = _files(config)
+    files = config["files"]
     socket_unit = files["/etc/systemd/system/fairway-health.socket"]
     assert f"ListenStream=127.0.0.1:{HEALTH_PORT}\n" in socket_unit
     assert f"GPUS={gpus}\nADAPTERS={adapters}\n" in files["/etc/fairway/settings"]
@@ -235,9 +231,7 @@ class TestHealthScript:
     """Answers of the health script on a machine with simulated devices."""
 
     @pytest.fixture
-    def ask(
-        self, tmp_path: Path, cloud_config: Callable[[str], dict[str, Any]]
-    ) -> Callable[..., str]:
+    def ask(self, tmp_path: Path) -> Callable[..., str]:
         """Queries a node with these devices and returns the entire response."""
         text = node_cloud_init(
             cluster="pair",
@@ -246,8 +240,7 @@ class TestHealthScript:
             host_patterns=["*"],
             health=NodeHealth(gpus=2, adapters=2),
         )
-        config = cloud_config(base64.b64encode(text.encode()).decode())
-        files = _files(config)
+        files = files_of(text)
         for name in ("settings", "health"):
             path = next(path for path in files if path.endswith(name))
             (tmp_path / name).write_text(files[path])
@@ -319,7 +312,7 @@ class TestSingleVm:
         assert box["identity"] == {"type": "UserAssigned", "identity_ids": ["/identities/nodes"]}
         assert box["disable_password_authentication"] is True
         assert box["termination_notification"] == {"enabled": True, "timeout": "PT5M"}
-        files = _files(cloud_config(box["custom_data"]))
+        files = cloud_config(box["custom_data"])["files"]
         assert "10.40.128.4:/srv/fairway/data /data" in files["/etc/fairway/mounts"]
         interfaces = box["document"]["resource"]["azurerm_network_interface"]
         (configuration,) = interfaces["interface-box"]["ip_configuration"]
@@ -437,6 +430,6 @@ def test_cluster_without_mounts_has_valid_cloud_config(
     assert cluster.get("lifecycle") == ({"ignore_changes": ["instances"]} if resized else None)
     config = cloud_config(cluster["custom_data"])
     check_cloud_config(config["text"])
-    files = _files(config)
+    files = config["files"]
     assert files["/etc/fairway/mounts"].strip() == ""
     assert "SHARED=''\n" in files["/etc/fairway/settings"]

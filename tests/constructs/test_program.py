@@ -15,6 +15,7 @@ import pytest
 from endings import refused
 from environment_files import KEY
 from tests.constructs.bindings.validator import validate
+from tests.stacks.documents import only
 
 import fairway_constructs as az
 from fairway_constructs.azurerm.provider import AzurermProvider, Features
@@ -63,12 +64,6 @@ def _written(lab: az.Stack) -> dict[str, Any]:
     return document
 
 
-def _one(document: dict[str, Any], type_: str) -> dict[str, Any]:
-    (found,) = document["resource"][type_].values()
-    body: dict[str, Any] = found
-    return body
-
-
 def test_program_of_a_cluster_writes_target_storage_and_dependencies(
     lab: az.EnvironmentStack,
 ) -> None:
@@ -82,24 +77,24 @@ def test_program_of_a_cluster_writes_target_storage_and_dependencies(
     az.Targets(lab, [h100], storage=data)
     document = _written(lab)
     account, (provider,) = (
-        _one(document, "azurerm_storage_account"),
+        only(document, "azurerm_storage_account"),
         document["provider"]["azurerm"],
     )
     assert account["shared_access_key_enabled"] is False
     assert provider["storage_use_azuread"] is True
     assert account["public_network_access_enabled"] is False
     assert provider["features"]["storage"]["data_plane_available"] is False
-    connection = _one(document, "azurerm_private_endpoint")["private_service_connection"]
+    connection = only(document, "azurerm_private_endpoint")["private_service_connection"]
     there = "${azurerm_storage_account.data_"
     assert connection["private_connection_resource_id"].startswith(there)
-    waits = _one(document, "azurerm_linux_virtual_machine_scale_set")["depends_on"]
+    waits = only(document, "azurerm_linux_virtual_machine_scale_set")["depends_on"]
     assert {each.partition(".")[0] for each in waits} >= {
         "azurerm_role_assignment",
         "azurerm_subnet_nat_gateway_association",
         "azurerm_subnet_network_security_group_association",
         "azurerm_virtual_machine_data_disk_attachment",
     }
-    server = _one(document, "azurerm_linux_virtual_machine")
+    server = only(document, "azurerm_linux_virtual_machine")
     assert any("nat_gateway_association" in each for each in server["depends_on"])
     (record,) = document["output"]["targets"]["value"]
     target = Target.model_validate(record)
@@ -187,7 +182,7 @@ def test_program_makes_pool_with_existing_resources(lab: az.EnvironmentStack) ->
     hub["vault"].diagnostic_settings(hub["logs"])
     _pool(lab, hub["batch"], hub["net"].subnet("compute"), identity_id=hub["nodes"].id)
     document = _written(lab)
-    pool = _one(document, "azurerm_batch_pool")
+    pool = only(document, "azurerm_batch_pool")
     assert (pool["account_name"], pool["resource_group_name"]) == ("hubbatch", "hub")
     assert pool["network_configuration"]["subnet_id"] == f"{VNET}/subnets/nodes"
     assert hub["batch"].endpoint == "https://hubbatch.westeurope.batch.azure.com"
@@ -196,7 +191,7 @@ def test_program_makes_pool_with_existing_resources(lab: az.EnvironmentStack) ->
     assert {each["scope"] for each in roles} == {EXISTING["vault"][1], other.id}
     (identity,) = document["data"]["azurerm_user_assigned_identity"].values()
     assert (identity["name"], identity["resource_group_name"]) == ("hub-id", "hub")
-    sent = _one(document, "azurerm_monitor_diagnostic_setting")
+    sent = only(document, "azurerm_monitor_diagnostic_setting")
     assert sent["log_analytics_workspace_id"] == EXISTING["logs"][1]
     made = {type_.removeprefix("azurerm_") for type_ in document["resource"]}
     rest = {"resource_group", "terraform_data", "batch_pool", "role_assignment"}
@@ -245,10 +240,10 @@ def test_program_machines_wait_for_subnet_and_depends_on(lab: az.EnvironmentStac
     _pool(lab, account, subnet, depends_on=[waited])
     document = _written(lab)
     for type_ in ("azurerm_batch_pool", "azurerm_linux_virtual_machine"):
-        waits = " ".join(_one(document, type_)["depends_on"])
+        waits = " ".join(only(document, type_)["depends_on"])
         assert "azurerm_container_registry.registry" in waits
     assert "azurerm_subnet_nat_gateway_association" in " ".join(
-        _one(document, "azurerm_batch_pool")["depends_on"]
+        only(document, "azurerm_batch_pool")["depends_on"]
     )
 
 
@@ -358,7 +353,7 @@ def test_program_writes_targets_of_every_kind_of_cluster(lab: az.EnvironmentStac
     assert partition is not None
     assert "login-nic" in partition.host, "people log in there, and not at the scheduler"
     assert found[2].nodes.max == 16
-    cluster = _one(document, "azurerm_kubernetes_cluster")
+    cluster = only(document, "azurerm_kubernetes_cluster")
     assert "kubelet" in cluster["kubelet_identity"]["client_id"]
 
 
@@ -400,14 +395,14 @@ def test_program_file_systems_have_interfaces_of_verified_modules(lab: az.Enviro
     }
     machines = {"storage_account", "linux_virtual_machine"}
     assert looks == machines | {"netapp_volume", "managed_lustre_file_system"}
-    encryption = _one(document, "azurerm_disk_encryption_set")
+    encryption = only(document, "azurerm_disk_encryption_set")
     assert encryption["auto_key_rotation_enabled"] is True
     assert encryption["key_vault_key_id"].endswith("keys/data")
     disks = resources["azurerm_managed_disk"].values()
     assert all("azurerm_disk_encryption_set." in each["disk_encryption_set_id"] for each in disks)
-    account = _one(document, "azurerm_storage_account")
+    account = only(document, "azurerm_storage_account")
     assert account["customer_managed_key"]["key_vault_key_id"].endswith("keys/home")
-    (identity,) = _one(document, "azurerm_linux_virtual_machine")["identity"]["identity_ids"]
+    (identity,) = only(document, "azurerm_linux_virtual_machine")["identity"]["identity_ids"]
     assert "agent" in identity
     sent = {
         each["name"].removeprefix("lab-diag-"): (
@@ -794,7 +789,7 @@ def test_program_tags_differing_only_in_case_are_one_tag(lab: az.EnvironmentStac
     az.Network(lab, address_space=SPACE)
     for name, value in (("Owner", "somebody else"), ("CostCenter", "1"), ("costcenter", "2")):
         az.Tags.of(lab).add(name, value)
-    tags = _one(_written(lab), "azurerm_virtual_network")["tags"]
+    tags = only(_written(lab), "azurerm_virtual_network")["tags"]
     assert (tags["owner"], tags["CostCenter"]) == ("somebody else", "2")
     assert not {"Owner", "costcenter"} & {*tags}
 
@@ -964,12 +959,12 @@ def test_program_naming_uses_a_pattern_or_function(tmp_path: Path) -> None:
     document = _named(tmp_path, "{type}-{name}-{environment}-{region}")
     groups = {each["name"] for each in document["resource"]["azurerm_resource_group"].values()}
     assert groups == {"rg-lab-westeurope", "rg-two-eastus"}
-    account = _one(document, "azurerm_storage_account")
+    account = only(document, "azurerm_storage_account")
     assert account["name"].startswith("stlabwesteurope${")
     document = _named(tmp_path, lambda of: of.default if of.unique else f"corp-{of.default}")
     networks = {each["name"] for each in document["resource"]["azurerm_virtual_network"].values()}
     assert networks == {"corp-lab-vnet", "corp-two-vnet"}
-    assert _one(document, "azurerm_storage_account")["name"].startswith("labst${")
+    assert only(document, "azurerm_storage_account")["name"].startswith("labst${")
 
 
 @pytest.mark.parametrize(

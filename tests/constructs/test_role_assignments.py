@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from tests.stacks.documents import only
 
 from fairway_constructs.bindings.facts import kept_facts
 from fairway_constructs.cdk import Stack
@@ -16,23 +17,18 @@ from fairway_core.environment.access import DEPLOYER, researchers_of
 Synthesize = Callable[[Callable[[Stack], object]], dict[str, Any]]
 
 
-def _assigned(synthesize: Synthesize, build: Callable[[Stack], object]) -> dict[str, Any]:
-    assignments: dict[str, Any] = synthesize(build)["resource"]["azurerm_role_assignment"]
-    return assignments
-
-
 @pytest.mark.parametrize("new", [True, False])
 def test_role_assignment_skips_directory_check_only_for_new_identity(
     synthesize: Synthesize, *, new: bool
 ) -> None:
-    found = _assigned(
-        synthesize,
+    document = synthesize(
         lambda stack: give_role(
             stack, "reads", on="/disk", principal_id="p", role_name="Reader", why="Reads", new=new
-        ),
+        )
     )
-    assert found["reads"]["principal_type"] == "ServicePrincipal"
-    assert found["reads"].get("skip_service_principal_aad_check", False) is new
+    found = only(document, "azurerm_role_assignment")
+    assert found["principal_type"] == "ServicePrincipal"
+    assert found.get("skip_service_principal_aad_check", False) is new
 
 
 def test_role_assignment_of_first_deployer_stays_when_another_deploys(
@@ -46,7 +42,7 @@ def test_role_assignment_of_first_deployer_stays_when_another_deploys(
                 stack, "disk-used", on="/disk", person=person, role_name="Reader", reason="Reads"
             )
 
-    found = _assigned(synthesize, build)
+    found = synthesize(build)["resource"]["azurerm_role_assignment"]
     first = found["disk-used-by-deployer"]
     assert first["principal_id"] == "${data.azurerm_client_config.current.object_id}"
     assert first["lifecycle"] == {"ignore_changes": ["principal_id"]}

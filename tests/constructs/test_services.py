@@ -248,6 +248,7 @@ def test_services_have_all_private_endpoints_and_share_zones(
             az.BatchAccount(stack),
             az.Vault(stack),
             az.SlurmFoundation(stack, disk_gib=64),
+            az.AzureFiles(stack, "home", path="/home"),
         ):
             service.private_endpoints(network)
 
@@ -260,15 +261,17 @@ def test_services_have_all_private_endpoints_and_share_zones(
         "batch-nodes-endpoint": ["nodeManagement"],
         "vault-endpoint": ["vault"],
         "slurm-vault-endpoint": ["vault"],
+        "files-home-endpoint": ["file"],
     }
     zones = resources["azurerm_private_dns_zone"]
     assert {zone["name"] for zone in zones.values()} == {
         "privatelink.batch.azure.com",
         "privatelink.vaultcore.azure.net",
+        "privatelink.file.core.windows.net",
     }
     links = resources["azurerm_private_dns_zone_virtual_network_link"]
     vnet = "${azurerm_virtual_network.vnet.id}"
-    assert [link["virtual_network_id"] for link in links.values()] == [vnet, vnet]
+    assert [link["virtual_network_id"] for link in links.values()] == [vnet] * 3
     nodes = made["batch-nodes-endpoint"]
     assert nodes["subnet_id"] == "${azurerm_subnet.endpoints.id}"
     policies = resources["azurerm_subnet"]["endpoints"]["private_endpoint_network_policies"]

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from programs import finished
 from ruamel.yaml import YAML
+from tests.stacks.documents import files_of
 
 import fairway_boot
 import fairway_constructs as az
@@ -246,13 +247,15 @@ class Machine:
             )
         )
 
-    def boot(self, config: dict[str, Any]) -> None:
-        """Writes the files, as cloud-init does before it installs packages."""
-        for entry in config["write_files"]:
-            if entry["path"].startswith("/etc/apt/"):
-                file = self.folder / "etc" / entry["path"].removeprefix("/etc/apt/")
+    def boot(self, text: str) -> list[str]:
+        """Writes the files, as cloud-init does before it installs packages, and returns these."""
+        for path, content in files_of(text).items():
+            if path.startswith("/etc/apt/"):
+                file = self.folder / "etc" / path.removeprefix("/etc/apt/")
                 file.parent.mkdir(parents=True, exist_ok=True)
-                file.write_text(entry["content"])
+                file.write_text(content)
+        packages: list[str] = YAML(typ="safe", pure=True).load(text)["packages"]
+        return packages
 
     def install(self, packages: list[str]) -> subprocess.CompletedProcess[str]:
         """Simulates the installation of packages with apt."""
@@ -303,13 +306,12 @@ def test_slurm_packages_have_one_version_on_all_machines(
     newest = dict.fromkeys(SMD, "26.05.1-1")
     machine.know("packages.microsoft.com/repos/newest", "stable", "microsoft", newest)
     machine.know("apt.example.org/slurm", "stable", "own", dict.fromkeys(SMD, "25.05.4-1"))
-    config = YAML(typ="safe", pure=True).load(make(Slurm(packages=packages)))
-    machine.boot(config)
-    done = machine.install(config["packages"])
+    asked = machine.boot(make(Slurm(packages=packages)))
+    done = machine.install(asked)
     assert done.returncode == 0, done.stderr
     lines = [line.split() for line in done.stdout.splitlines() if line.startswith("Inst ")]
     installed = {words[1]: words[2].strip("(") for words in lines}
-    assert set(installed) == set(config["packages"])
+    assert set(installed) == set(asked)
     assert {found for name, found in installed.items() if "slurm" in name} == {version}
 
 
@@ -318,9 +320,7 @@ def test_slurm_packages_of_another_version_are_not_installed(
     machine: Machine, make: Callable[[Slurm], str]
 ) -> None:
     machine.know("apt.example.org/slurm", "stable", "own", dict.fromkeys(SMD, "26.05.1-1"))
-    config = YAML(typ="safe", pure=True).load(make(Slurm.model_validate({"packages": OWN})))
-    machine.boot(config)
-    refused = machine.install(config["packages"])
+    refused = machine.install(machine.boot(make(Slurm.model_validate({"packages": OWN}))))
     assert refused.returncode == 100
     assert "slurm-smd" in refused.stderr
 
@@ -332,7 +332,7 @@ def test_slurm_repository_is_trusted_only_by_its_own_key(
     text = make(Slurm.model_validate({"packages": OWN}))
     check_cloud_config(text)
     config = YAML(typ="safe", pure=True).load(text)
-    files = {each["path"]: each["content"] for each in config["write_files"]}
+    files = files_of(text)
     file = "/etc/apt/keyrings/fairway-slurm.asc"
     source = f"deb [signed-by={file}] https://apt.example.org/slurm stable main\n"
     assert files["/etc/apt/sources.list.d/slurm.list"] == source

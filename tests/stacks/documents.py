@@ -1,13 +1,23 @@
-"""Readers of an environment's synthesized stacks, by role as `written` returns them."""
+"""The environment files of these tests by name, and readers of an environment's synthesized stacks,
+by role as `written` returns them."""
 
 import base64
+import io
 import re
-from collections.abc import Callable
+import tarfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from ruamel.yaml import YAML
 
 from fairway_core.target import Target
+
+_HERE = Path(__file__).parent
+ENVIRONMENTS = sorted((_HERE.parents[1] / "stacks/environments").glob("*.yaml"))
+SECTIONS = sorted((_HERE / "sections").glob("*.yaml"))
+FILES = {file.stem: file for file in (*ENVIRONMENTS, *SECTIONS)}
 
 Stacks = dict[str, dict[str, Any]]
 Written = Callable[..., Stacks]
@@ -45,7 +55,20 @@ def boot_data(machine: dict[str, Any]) -> str:
     return decoded(machine["custom_data"])
 
 
+def files_of(cloud_config: str) -> dict[str, str]:
+    """Returns the files that cloud-init writes, by path."""
+    document = YAML(typ="safe", pure=True).load(cloud_config)
+    return {entry["path"]: entry["content"] for entry in document["write_files"]}
+
+
 def files_at_boot(machine: dict[str, Any]) -> dict[str, str]:
     """Returns the files that cloud-init writes on a machine, by path."""
-    document = YAML(typ="safe", pure=True).load(boot_data(machine))
-    return {entry["path"]: entry["content"] for entry in document["write_files"]}
+    return files_of(boot_data(machine))
+
+
+@contextmanager
+def package_of(files: dict[str, str]) -> Iterator[tarfile.TarFile]:
+    """Opens the package of Fairway's programs among the files of a machine."""
+    (packed,) = (text for path, text in files.items() if path.endswith(".tar.bz2"))
+    with tarfile.open(fileobj=io.BytesIO(base64.b64decode(packed))) as tar:
+        yield tar

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from endings import refused
 from programs import finished
+from tests.stacks.documents import FILES
 
 from fairway_core.environment import selection
 from fairway_core.findings import UserError
@@ -55,7 +56,7 @@ def synth(
 
 
 def test_synth_prints_a_line_per_stack_of_the_chosen_environment(
-    tmp_path: Path, synth: Synth, repository: Path
+    tmp_path: Path, synth: Synth
 ) -> None:
     choice = {"CDKTF_OUTDIR": str(tmp_path / "out"), "FAIRWAY_ENVIRONMENT": "mine.yaml"}
     done = synth("demo", **choice)
@@ -65,8 +66,8 @@ def test_synth_prints_a_line_per_stack_of_the_chosen_environment(
     assert lines[2] == "demo-compute: 2 resources -> out/stacks/demo-compute"
     assert "error:" not in done.stderr
     assert synth("demo", "extra", **choice).returncode == 2
-    demo = (repository / "stacks" / "environments" / "demo.yaml").read_text()
-    (tmp_path / "mine.yaml").write_text(demo.replace("name: demo", "name: mine"))
+    mine = FILES["demo"].read_text().replace("name: demo", "name: mine")
+    (tmp_path / "mine.yaml").write_text(mine)
     assert synth(**choice).returncode == 0
     assert (tmp_path / "out" / "stacks" / "mine-network" / "cdk.tf.json").is_file()
 
@@ -269,5 +270,4 @@ def test_environment_file_finds_environments_of_a_project_by_name(
         assert selection.environment_file("demo") == folder / "demo.yaml"
     # As in this repository.
     monkeypatch.chdir(repository / "docs")
-    demo = repository / "stacks" / "environments" / "demo.yaml"
-    assert selection.environment_file().samefile(demo)
+    assert selection.environment_file().samefile(FILES["demo"])

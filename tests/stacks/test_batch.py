@@ -5,9 +5,7 @@ from typing import Any
 
 import pytest
 from environment_files import KEY
-from tests.stacks.documents import Stacks, Written
-
-from fairway_core.target import Target
+from tests.stacks.documents import Stacks, Written, targets_of
 
 HEAD = (
     f"name: lab\nlocation: westeurope\naccess: {{ssh_keys: ['{KEY}'], allowed: [203.0.113.0/24]}}\n"
@@ -62,8 +60,7 @@ def test_batch_nodes_without_endpoints_connect_through_nat_gateway(written: Writ
 
 
 def test_batch_targets_are_readable_by_the_runner(written: Written) -> None:
-    records = written(_text(SPOT, BOX, SWEEP))["compute"]["output"]["targets"]["value"]
-    spot, box, sweep = (Target.from_json(record) for record in records)
+    spot, box, sweep = targets_of(written(_text(SPOT, BOX, SWEEP))).values()
     assert (spot.name, spot.engine, spot.spot) == ("spot", "batch", True)
     assert (spot.nodes.min, spot.nodes.max) == (0, 8)
     assert spot.mounts == {"data": "/data"}

@@ -5,12 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from environment_files import KEY
-from tests.stacks.documents import Stacks, Written, targets_of
+from environment_files import KEY, load
+from tests.stacks.documents import Stacks, Written, resources_of, targets_of
 
 from fairway_core.checks import check_environment
 from fairway_core.cost.environment import parts_of
-from fairway_core.environment import load_environment
 from fairway_core.findings import UserError
 from fairway_runner.jobs.fabric import fabric_profile
 from fairway_runner.jobs.job import Job
@@ -43,10 +42,9 @@ def _file(clusters: dict[str, str], more: str = "", access: str = "") -> str:
 
 def _resources(stacks: Stacks) -> dict[str, Any]:
     return {
-        f"{role}:{kind}.{name}": body
+        f"{role}:{address}": body
         for role, stack in stacks.items()
-        for kind, instances in stack.get("resource", {}).items()
-        for name, body in instances.items()
+        for address, body in resources_of(stack).items()
     }
 
 
@@ -209,8 +207,7 @@ def test_cluster_size_missing_in_catalog_is_described_by_a_listed_one(
         profile = fabric_profile(targets_of(stacks)[name], job)
         assert profile is not None
         assert (profile.size.name, profile.size.rdma) == ("Standard_HB200rs_v9", True)
-    (tmp_path / "lab.yaml").write_text(text)
-    environment = load_environment(tmp_path / "lab.yaml")
+    environment = load(tmp_path, text)
     assert [each.id for each in check_environment(environment) if each.severity == "error"] == []
     assert {each.vcpus for each in machines_of(environment) if "HB200" in each.size} == {400}
 
@@ -273,8 +270,7 @@ def test_scheduler_login_node_and_gateway_may_have_described_sizes(
         for name, each in stacks[role]["resource"]["azurerm_linux_virtual_machine"].items()
     }
     assert sorted(sold.values()) == ["Standard_D16s_v9", "Standard_D2s_v9", "Standard_D8s_v9"], sold
-    (tmp_path / "lab.yaml").write_text(text)
-    environment = load_environment(tmp_path / "lab.yaml")
+    environment = load(tmp_path, text)
     assert [each.id for each in check_environment(environment) if each.severity == "error"] == []
     asked = {each.path: each.vcpus for each in machines_of(environment)}
     assert (asked["access.gateway"], asked["slurm"]) == (2, 16)

@@ -2,15 +2,13 @@
 
 import json
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.stacks.documents import Written, boot_data, decoded
+from tests.stacks.documents import FILES, Written, boot_data, decoded
 
 from fairway_core.findings import UserError
 
-_SECTIONS = Path(__file__).with_name("sections")
 _OWN_ZONES = {"azurerm_private_dns_zone", "azurerm_private_dns_zone_virtual_network_link"}
 
 
@@ -21,7 +19,7 @@ def _endpoints(stack: dict[str, Any]) -> dict[str, Any]:
 
 def test_company_hub_zones_dns_servers_and_workspace_are_used(written: Written) -> None:
     """No zone is created or linked: a network accepts one link per zone name."""
-    stacks = written(_SECTIONS / "hub.yaml")
+    stacks = written(FILES["hub"])
     network, data = stacks["network"]["resource"], stacks["data"]["resource"]
     assert network["azurerm_virtual_network"]["vnet"]["dns_servers"] == ["10.0.0.10", "10.0.0.11"]
     assert not _OWN_ZONES & set(network)
@@ -35,7 +33,7 @@ def test_company_hub_zones_dns_servers_and_workspace_are_used(written: Written) 
     assert destination["workspace_resource_id"].endswith("/workspaces/logs")
     for setting in data["azurerm_monitor_diagnostic_setting"].values():
         assert setting["log_analytics_workspace_id"].endswith("/workspaces/logs")
-    text = (_SECTIONS / "hub.yaml").read_text()
+    text = FILES["hub"].read_text()
     kept = text.replace("  workspace:", "  retention: 60d\n  workspace:")
     with pytest.raises(UserError, match="the owner of an existing workspace decides how long"):
         written(kept)
@@ -45,7 +43,7 @@ def test_company_zones_may_be_left_to_policy_and_existing_registry_is_used(
     written: Written,
 ) -> None:
     """Zone groups set by the policy are not drift."""
-    stacks = written(_SECTIONS / "sweeps.yaml")
+    stacks = written(FILES["sweeps"])
     assert not _OWN_ZONES & set(stacks["network"]["resource"])
     data, endpoints = stacks["data"]["resource"], _endpoints(stacks["data"])
     assert endpoints
@@ -58,7 +56,7 @@ def test_company_zones_may_be_left_to_policy_and_existing_registry_is_used(
     (pull,) = [each for each in grants if each["role_definition_name"] == "AcrPull"]
     assert pull["scope"].endswith("/registries/Contoso")
     # Pools refer to the registry by its name or its login server.
-    text = (_SECTIONS / "sweeps.yaml").read_text()
+    text = FILES["sweeps"].read_text()
     text = text.replace("spot: true,", "spot: true, containers: true,")
     unnamed = text.replace(", login_server: contoso-abc.azurecr.io", "")
     for given, server in ((text, "contoso-abc.azurecr.io"), (unnamed, "contoso.azurecr.io")):
@@ -79,7 +77,7 @@ LAKE += "/Microsoft.Storage/storageAccounts/contosolake"
 
 def test_company_existing_storage_account_is_used_without_keys(written: Written) -> None:
     """No part of the account is created and no key is read: it is used by roles and by name."""
-    stacks = written(_SECTIONS / "company.yaml")
+    stacks = written(FILES["company"])
     data = stacks["data"]
     for made in ("account", "container", "management_policy"):
         assert f"azurerm_storage_{made}" not in data["resource"], made
@@ -104,7 +102,7 @@ def test_company_existing_storage_account_is_used_without_keys(written: Written)
 
 
 def test_company_existing_storage_account_has_endpoint_only_if_requested(written: Written) -> None:
-    text = (_SECTIONS / "company.yaml").read_text()
+    text = FILES["company"].read_text()
     asked = written(text)
     (connection,) = [_endpoints(asked["data"])["storage-endpoint"]["private_service_connection"]]
     assert connection["private_connection_resource_id"] == LAKE
@@ -117,7 +115,7 @@ def test_company_existing_storage_account_has_endpoint_only_if_requested(written
 
 def test_company_resources_are_all_in_the_existing_resource_group(written: Written) -> None:
     """No group is created, and no two resources of all stacks share a name."""
-    stacks = written(_SECTIONS / "company.yaml")
+    stacks = written(FILES["company"])
     seen: set[tuple[str, str]] = set()
     for stack in stacks.values():
         assert "azurerm_resource_group" not in stack["resource"]
@@ -143,7 +141,7 @@ def test_company_resources_are_all_in_the_existing_resource_group(written: Writt
 
 
 def test_company_budget_and_deployments_in_shared_group_are_separate(written: Written) -> None:
-    text = (_SECTIONS / "company.yaml").read_text()
+    text = FILES["company"].read_text()
     alone = re.sub(r"(?m)^resource_group:.*\n", "", text)
     tag = [{"name": "environment", "values": ["team"]}]
     for given, groups, tags, prefix in (
@@ -161,7 +159,7 @@ def test_company_budget_and_deployments_in_shared_group_are_separate(written: Wr
 
 def test_company_proxy_is_set_on_every_machine(written: Written) -> None:
     """Machines also bypass it for services of the environment, whose names are known at boot."""
-    text = (_SECTIONS / "company.yaml").read_text()
+    text = FILES["company"].read_text()
     stacks = written(text)
     found = {}
     for stack in stacks.values():
@@ -192,7 +190,7 @@ def test_company_proxy_is_set_on_every_machine(written: Written) -> None:
 
 
 def test_company_proxy_is_bypassed_for_new_storage_account_and_registry(written: Written) -> None:
-    text = (_SECTIONS / "company.yaml").read_text()
+    text = FILES["company"].read_text()
     start, _, rest = text.partition("storage:\n")
     made = f"{start}registry: {{}}\n{rest[rest.index('vault:') :]}"
     boot = written(made)["compute"]["resource"]["azurerm_linux_virtual_machine"]["cluster-box"]

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 from pydantic import BaseModel
-from tests.stacks.documents import Stacks, Written
+from tests.stacks.documents import ENVIRONMENTS, FILES, SECTIONS, Stacks, Written
 
 from fairway_core.catalog.roles import Permission, action_that_makes, allowed, built_in_roles
 from fairway_core.catalog.tables import table
@@ -34,9 +34,6 @@ from fairway_runner.live.requirements import actions_of
 
 _HERE = Path(__file__).parent
 _ROOT = _HERE.parents[1]
-ENVIRONMENTS = sorted((_ROOT / "stacks/environments").glob("*.yaml"))
-SECTIONS = sorted((_HERE / "sections").glob("*.yaml"))
-FILES = {file.stem: file for file in (*ENVIRONMENTS, *SECTIONS)}
 
 
 @pytest.mark.parametrize("name", FILES)

@@ -1,17 +1,15 @@
 """File systems of every kind in an environment's stacks, mounted by name in its clusters."""
 
-import base64
 import re
 from dataclasses import dataclass
 from typing import get_args
 
 import pytest
-from ruamel.yaml import YAML
-from tests.stacks.documents import Stacks, Written, resources_of
+from environment_files import KEY
+from tests.stacks.documents import Written, files_at_boot, resources_of, targets_of
 
 from fairway_core.environment import AnyFileSystem
 from fairway_core.environment.filesystems_existing import NfsExport
-from fairway_core.target import Target
 
 PRINCIPAL = "11111111-2222-3333-4444-555555555555"
 HUB = (
@@ -24,8 +22,7 @@ location: westeurope
 tags: {{owner: me}}
 network:
   peerings: {{hub: {{network: {HUB}}}}}
-access:
-  ssh_keys: ["ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGg1WIweWjybO9m6h4crvNjt/E/mny4YV2tgV86LxzWu me"]
+access: {{ssh_keys: ["{KEY}"]}}
 """
 KEYS = "storage: {account_keys: true}\n"
 _RULES = "azurerm_network_security_group"
@@ -96,28 +93,18 @@ def _text(*names: str) -> str:
     )
 
 
-def _mounts(stacks: Stacks) -> list[list[str]]:
-    """Returns mounts of the cluster's nodes, with `@@0@@` for values that Terraform fills in."""
-    cluster = stacks["compute"]["resource"]["azurerm_linux_virtual_machine_scale_set"]
-    encoded = re.search(r'base64decode\("([^"]+)"\)', cluster["cluster-pair"]["custom_data"])
-    assert encoded
-    files = YAML(typ="safe", pure=True).load(base64.b64decode(encoded[1]))["write_files"]
-    (mounts,) = (file["content"] for file in files if file["path"] == "/etc/fairway/mounts")
-    return [line.split() for line in mounts.splitlines()]
-
-
 def test_file_systems_of_every_kind_are_mounted_by_name(written: Written) -> None:
     stacks = written(_text(*KINDS))
-    mounts = _mounts(stacks)
+    nodes = stacks["compute"]["resource"]["azurerm_linux_virtual_machine_scale_set"]
+    text = files_at_boot(nodes["cluster-pair"])["/etc/fairway/mounts"]
+    mounts = [line.split() for line in text.splitlines()]
     assert [(line[0], line[4], line[3]) for line in mounts] == [
         (*kind.mount, kind.path) for kind in KINDS.values()
     ]
     options, source = {line[3]: (line[1], line[2]) for line in mounts}["/datasets"]
     assert options == "ro"
     assert re.fullmatch(r"@@\d@@\.blob\.core\.windows\.net/datasets", source)
-    (record,) = stacks["compute"]["output"]["targets"]["value"]
-    target = Target.from_json(record)
-    assert target.mounts == {name: kind.path for name, kind in KINDS.items()}
+    assert targets_of(stacks)["pair"].mounts == {name: kind.path for name, kind in KINDS.items()}
 
 
 def test_file_systems_outputs_have_throughput_and_limit(written: Written) -> None:
@@ -181,16 +168,6 @@ def test_storage_without_private_endpoints_admits_subnets(written: Written) -> N
     assert "azurerm_private_endpoint" not in data
 
 
-def test_azure_files_share_has_a_private_endpoint(written: Written) -> None:
-    data = written(_text("home"))["data"]["resource"]
-    endpoint = data["azurerm_private_endpoint"]["files-home-endpoint"]
-    connection = endpoint["private_service_connection"]
-    assert connection["subresource_names"] == ["file"]
-    assert connection["private_connection_resource_id"] == (
-        "${azurerm_storage_account.files-home-account.id}"
-    )
-
-
 def test_file_systems_may_have_names_like_ids_of_others(written: Written) -> None:
     others = """\
   account: {kind: netapp, path: /a}
@@ -200,10 +177,15 @@ def test_file_systems_may_have_names_like_ids_of_others(written: Written) -> Non
   fast-logs: {kind: lustre, tib: 8, path: /e}
   backup-vault: {kind: nfs_server, path: /f, backup: {}}
 """
+    servers = ("storage", "nodes", "backend", "azurerm", "group", "data-disk-0")
+    others += "".join(f"  {name}: {{kind: nfs_server, path: /{name}}}\n" for name in servers)
     data = written(_text(*KINDS).replace("clusters:", f"{others}clusters:"))["data"]["resource"]
-    for kind, count in (("netapp_volume", 3), ("storage_share", 3), ("managed_disk", 8)):
+    for kind, count in (("netapp_volume", 3), ("storage_share", 3), ("managed_disk", 32)):
         assert len(data[f"azurerm_{kind}"]) == count, kind
     assert len(data["azurerm_managed_lustre_file_system"]) == 2
+    assert data["azurerm_linux_virtual_machine"].keys() == {
+        f"nfs-{name}-server" for name in ("data", "backup-vault", *servers)
+    }
 
 
 def test_nfs_export_may_be_the_root_of_the_server() -> None:

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 from endings import refused
 from programs import finished
-from tests.stacks.documents import Written
+from tests.stacks.documents import ENVIRONMENTS, FILES, Written
 
 from fairway_constructs.azurerm import PROVIDER_SOURCE
 from fairway_constructs.azurerm.provider import AzurermProvider, Features
@@ -32,7 +32,6 @@ from fairway_stacks.plan.stacks import StackFolder
 Terraform = Callable[..., str]
 
 HERE = Path(__file__).parent
-ENVIRONMENTS = sorted((HERE.parents[1] / "stacks/environments").glob("*.yaml"))
 PLANNED = ("planned_values", "resource_changes", "output_changes", "prior_state")
 
 pytestmark = pytest.mark.skipif(shutil.which("terraform") is None, reason="needs terraform")
@@ -100,12 +99,11 @@ def _planned(plan: dict[str, Any]) -> dict[str, Any]:
     return {key: plan.get(key) for key in PLANNED}
 
 
-SECTIONS = HERE / "sections"
-NIGHTLY = [*ENVIRONMENTS, SECTIONS / "pods.yaml", SECTIONS / "regional.yaml"]
-FILES = [SECTIONS / "own.yaml", *(pytest.param(f, marks=pytest.mark.nightly) for f in NIGHTLY)]
+NIGHTLY = [*ENVIRONMENTS, FILES["pods"], FILES["regional"]]
+SOURCES = [FILES["own"], *(pytest.param(f, marks=pytest.mark.nightly) for f in NIGHTLY)]
 
 
-@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+@pytest.mark.parametrize("file", SOURCES, ids=lambda file: file.stem)
 def test_hcl_of_environment_is_valid_and_plans_like_its_json(
     file: Path, written: Written, terraform: Terraform, tmp_path: Path
 ) -> None:
@@ -271,15 +269,13 @@ def test_hcl_of_unknown_section_is_refused() -> None:
 
 
 def test_hcl_contains_readable_cloud_init(written: Written) -> None:
-    [slurm] = [file for file in ENVIRONMENTS if file.stem == "h100-slurm"]
-    text = to_hcl(written(slurm)["compute"])
+    text = to_hcl(written(FILES["h100-slurm"])["compute"])
     assert "custom_data = base64encode(<<-EOT\n    #cloud-config\n" in text
     assert "base64decode" not in text
 
 
 def test_hcl_contains_hashed_text_once(written: Written) -> None:
-    [kubernetes] = [file for file in ENVIRONMENTS if file.stem == "h100-kubernetes"]
-    text = to_hcl(written(kubernetes)["compute"])
+    text = to_hcl(written(FILES["h100-kubernetes"])["compute"])
     assert text.count("kind: NodeFeatureRule") == 1
     assert "md5(local.manifests-devices-source_content)" in text
 

@@ -8,15 +8,13 @@ from typing import Any
 import pytest
 from environment_files import KEY
 from ruamel.yaml import YAML
-from tests.stacks.documents import Stacks, Written, only, targets_of
+from tests.stacks.documents import FILES, Stacks, Written, only, targets_of
 
 from fairway_agent.kubernetes.api import CONDITION
 from fairway_core.review.attributes import masked
 from fairway_simulator.azure.deployment import Deployment
 
-ROOT = Path(__file__).resolve().parents[2]
-OURS = ROOT / "stacks/environments/h100-kubernetes.yaml"
-PODS = Path(__file__).with_name("sections") / "pods.yaml"
+OURS, PODS = FILES["h100-kubernetes"], FILES["pods"]
 BLOBS = "Microsoft.Storage/storageAccounts/blobServices/containers/blobs"
 MANIFESTS = "container-cluster-configuration"
 CHECKED = {f"fairway-health-{name}" for name in ("nd", "spot", "cpu")}

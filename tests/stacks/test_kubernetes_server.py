@@ -10,24 +10,19 @@ from typing import Any
 import pytest
 from programs import finished
 from ruamel.yaml import YAML
-from tests.stacks.documents import Written
+from tests.stacks.documents import FILES, Written
 
 from fairway_simulator.kubernetes.cluster import kubectl_program
 
 pytestmark = pytest.mark.nightly
 
-ROOT = Path(__file__).resolve().parents[2]
-FILES = [
-    file
-    for file in (*ROOT.glob("stacks/environments/*.yaml"), *ROOT.glob("tests/stacks/sections/*"))
-    if "engine: kubernetes" in file.read_text()
-]
+CLUSTERS = [file for file in FILES.values() if "engine: kubernetes" in file.read_text()]
 # Kinds that other software installs in the cluster: Flux, NVIDIA's operators and Kueue.
 FOREIGN = {f"{each}.toolkit.fluxcd.io" for each in ("source", "helm", "kustomize")}
 FOREIGN |= {"mellanox.com", "nfd.k8s-sigs.io", "kueue.x-k8s.io"}
 
 
-@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+@pytest.mark.parametrize("file", CLUSTERS, ids=lambda file: file.stem)
 def test_kubernetes_server_accepts_every_manifest_of_an_environment(
     written: Written, file: Path
 ) -> None:

@@ -6,19 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.stacks.documents import Written
+from environment_files import load
+from tests.stacks.documents import FILES, Written
 
-from fairway_core.environment import load_environment
 from fairway_core.naming import Naming
 from fairway_runner.live.requirements import extended_machines_of
 
-ROOT = Path(__file__).parents[2]
 NAMES = "{type}-{name}-{environment}-corp"
 OWN = f"naming: {{pattern: '{NAMES}', unique: '{{type}}-{{environment}}-{{name}}'}}\n"
-FILES = [
-    ROOT / "stacks/environments/h100-kubernetes.yaml",
-    *(ROOT / "tests/stacks/sections" / f"{name}.yaml" for name in ("company", "own", "people")),
-]
+SOURCES = [FILES[name] for name in ("h100-kubernetes", "company", "own", "people")]
 
 
 def _texts(value: Any) -> Iterator[str]:
@@ -35,7 +31,7 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 @pytest.mark.parametrize(
-    "source", [*FILES, "everything"], ids=lambda file: getattr(file, "stem", file)
+    "source", [*SOURCES, "everything"], ids=lambda file: getattr(file, "stem", file)
 )
 def test_naming_pattern_replaces_every_default_name(
     source: Path | str, everything: str, written: Written, monkeypatch: pytest.MonkeyPatch
@@ -60,7 +56,6 @@ def test_naming_pattern_replaces_every_default_name(
 
 
 def test_naming_pattern_applies_to_looked_up_machines(tmp_path: Path, everything: str) -> None:
-    file = tmp_path / "lab.yaml"
     one = "  one: {engine: ssh, size: Standard_D4s_v6, nodes: 1}\n"
-    file.write_text(everything + one + OWN)
-    assert extended_machines_of(load_environment(file)) == {"one": "vm-one-lab-corp"}
+    environment = load(tmp_path, everything + one + OWN)
+    assert extended_machines_of(environment) == {"one": "vm-one-lab-corp"}

@@ -1,21 +1,20 @@
 """The page of an environment: settings of the first login node, and isolation from other
 machines."""
 
-import base64
 import json
 import re
 from pathlib import Path
 
 import pytest
+from environment_files import load
 from programs import finished, tool
-from tests.stacks.documents import Stacks, Written
+from tests.stacks.documents import FILES, Stacks, Written, decoded
 
-from fairway_core.environment import load_environment
 from fairway_core.environment.egress import outbound
 from fairway_core.findings import UserError
 from fairway_core.target import Target
 
-_FILE = Path(__file__).with_name("sections") / "page.yaml"
+_FILE = FILES["page"]
 _VAULT = (
     "/subscriptions/00000000-0000-0000-0000-000000000000/resourceGroups/hub/providers/"
     "Microsoft.KeyVault/vaults/contoso-web"
@@ -31,9 +30,7 @@ def _script(stacks: Stacks) -> str:
     """Returns the script that Azure runs on the node, with Terraform's references as numbers."""
     (command,) = stacks["compute"]["resource"]["azurerm_virtual_machine_run_command"].values()
     assert command["virtual_machine_id"] == "${azurerm_linux_virtual_machine.slurm-login-0.id}"
-    encoded = re.search(r'base64decode\("([^"]+)"\)', command["source"]["script"])
-    assert encoded
-    return base64.b64decode(encoded[1]).decode()
+    return decoded(command["source"]["script"])
 
 
 def _files(script: str) -> dict[str, str]:
@@ -136,11 +133,8 @@ def test_web_page_added_replaces_no_machine(stacks: Stacks, written: Written) ->
 
 
 def test_web_page_hosts_are_listed_as_outbound(tmp_path: Path) -> None:
-    file = tmp_path / "page.yaml"
-    file.write_text(
-        f'{_FILE.read_text()}network: {{proxy: {{http: "http://p.example.com:3128"}}}}\n'
-    )
-    names = {each.name for each in outbound(load_environment(file))}
+    text = f'{_FILE.read_text()}network: {{proxy: {{http: "http://p.example.com:3128"}}}}\n'
+    names = {each.name for each in outbound(load(tmp_path, text))}
     assert {"login.microsoftonline.com", "pypi.org", "files.example.org"} <= names
 
 
@@ -181,7 +175,5 @@ def test_web_page_settings_that_are_invalid_are_refused(
 ) -> None:
     text = _FILE.read_text()
     assert before in text
-    file = tmp_path / "page.yaml"
-    file.write_text(text.replace(before, after, 1))
     with pytest.raises(UserError, match=re.escape(message)):
-        load_environment(file)
+        load(tmp_path, text.replace(before, after, 1))

@@ -1,21 +1,17 @@
 """People with their own accounts, on each machine of an environment."""
 
-import base64
 import json
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
 from endings import refused
-from tests.stacks.documents import Stacks, Written, boot_data
+from tests.stacks.documents import FILES, Stacks, Written, boot_data, decoded, targets_of
 
 from fairway_constructs import nodes
 from fairway_constructs.cloud_init import people as cloud_init_people
 from fairway_core.findings import UserError
-from fairway_core.target import Target
 
-_SECTIONS = Path(__file__).with_name("sections")
 _KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGg1WIweWjybO9m6h4crvNjt/E/mny4YV2tgV86LxzWu"
 _USERS = f"users: [{{name: ada, keys: [{_KEY} ada]}}]"
 
@@ -23,14 +19,14 @@ _USERS = f"users: [{{name: ada, keys: [{_KEY} ada]}}]"
 @pytest.fixture
 def team(written: Written) -> Stacks:
     """Returns the stacks of `people.yaml`."""
-    return written(_SECTIONS / "people.yaml")
+    return written(FILES["people"])
 
 
 def _extensions(stack: dict[str, Any]) -> dict[str, str]:
     """Returns the script that each VM runs for its accounts, by the extension's logical id."""
     found = stack["resource"].get("azurerm_virtual_machine_extension", {})
     return {
-        name: base64.b64decode(json.loads(each["settings"])["script"]).decode()
+        name: decoded(json.loads(each["settings"])["script"])
         for name, each in found.items()
         if each["type"] == "CustomScript"
     }
@@ -76,7 +72,7 @@ def test_people_on_slurm_have_homes_shares_and_no_identity_of_its_nodes(team: St
 
 
 def test_people_read_secrets_of_jobs_but_not_of_the_scheduler(written: Written) -> None:
-    text = (_SECTIONS / "people.yaml").read_text()
+    text = FILES["people"].read_text()
     compute = written(f"{text}vault: {{}}\n")["compute"]["resource"]
     nodes = compute["azurerm_linux_virtual_machine_scale_set"]
     boot = nodes["cluster-nd"]["custom_data"]
@@ -97,7 +93,7 @@ def test_people_read_secrets_of_jobs_but_not_of_the_scheduler(written: Written) 
 
 def test_people_added_to_the_list_replace_no_machine(team: Stacks, written: Written) -> None:
     """Terraform replaces a VM if its boot data changes."""
-    text = (_SECTIONS / "people.yaml").read_text().replace("- name: ada", "- name: eve")
+    text = FILES["people"].read_text().replace("- name: ada", "- name: eve")
     other = written(text)
     for role in ("network", "compute"):
         kind = "azurerm_linux_virtual_machine"
@@ -116,10 +112,7 @@ def test_people_list_emptied_locks_accounts_and_replaces_no_machine(written: Wri
 
 
 def test_people_have_home_folders_in_targets(team: Stacks) -> None:
-    targets = {
-        each["name"]: Target.model_validate(each)
-        for each in team["compute"]["output"]["targets"]["value"]
-    }
+    targets = targets_of(team)
     assert targets["nd"].users == {"ada": "/home/ada/fairway", "grace": "/home/grace/fairway"}
     assert targets["pool"].users == {"ada": "", "grace": ""}
     mine = targets["nd"].as_user("ada")
@@ -145,7 +138,7 @@ def test_people_log_in_to_login_nodes_but_not_the_scheduler(
         assert machines[name]["size"] == "Standard_D8s_v6"
         assert machines[name]["identity"] == nodes["cluster-nd"]["identity"]
         assert "SlurmctldHost=team-slurm-scheduler" in boot_data(machines[name])
-    target = Target.model_validate(team["compute"]["output"]["targets"]["value"][0])
+    target = targets_of(team)["nd"]
     assert target.slurm is not None
     assert target.slurm.hosts is not None
     assert "slurm-login-0-nic" in target.slurm.host
@@ -158,26 +151,25 @@ def test_people_log_in_to_login_nodes_but_not_the_scheduler(
 
 
 def test_people_on_ssh_nodes_share_accounts_homes_and_one_queue(written: Written) -> None:
-    compute = written(_SECTIONS / "duo.yaml")["compute"]
+    stacks = written(FILES["duo"])
+    compute = stacks["compute"]
     ((pair,), (box,)) = (
         compute["resource"][f"azurerm_linux_virtual_machine{kind}"].values()
         for kind in ("_scale_set", "")
     )
     (extension,) = pair["extension"]
     assert extension["type"] == "CustomScript"
-    script = base64.b64decode(json.loads(extension["settings"])["script"]).decode()
+    script = decoded(json.loads(extension["settings"])["script"])
     assert re.search(r"^ann \d+ no ssh-ed25519 \S+ ann$", script, re.MULTILINE)
     assert "HOMES=/data/home\nMOUNT=/data\nFENCE=''\nLOGIN=yes\n" in script
     assert "QUEUE=/data/fairway-queue\nQUEUE_MOUNT=/data\nCLUSTER=pair\n" in script
     # A new person leaves its boot data unchanged; a node announces itself in the queue.
     assert "ssh-ed25519" not in boot_data(pair)
     assert "QUEUE=/data/fairway-queue\n" in boot_data(pair)
-    assert "QUEUE=" not in base64.b64decode(box["custom_data"]).decode()
+    assert "QUEUE=" not in boot_data(box)
     alone = _extensions(compute)["machine-box-people"]
     assert "QUEUE=/var/lib/fairway-queue\nQUEUE_MOUNT=''\nCLUSTER=box\n" in alone
-    targets = {
-        each["name"]: Target.model_validate(each) for each in compute["output"]["targets"]["value"]
-    }
+    targets = targets_of(stacks)
     assert targets["pair"].users == {
         "ann": "/data/home/ann/fairway",
         "bob": "/data/home/bob/fairway",
@@ -190,7 +182,7 @@ def test_people_on_ssh_nodes_share_accounts_homes_and_one_queue(written: Written
 
 
 def test_people_added_change_extension_of_nodes_but_not_boot_data(written: Written) -> None:
-    text = (_SECTIONS / "duo.yaml").read_text()
+    text = FILES["duo"].read_text()
     one, other = (
         written(each)["compute"]["resource"]["azurerm_linux_virtual_machine_scale_set"]
         for each in (text, text.replace("name: ann", "name: eve"))
@@ -202,14 +194,15 @@ def test_people_added_change_extension_of_nodes_but_not_boot_data(written: Writt
 
 
 def test_people_scripts_are_absent_without_users(written: Written) -> None:
-    stacks = written(_SECTIONS / "hub.yaml")
+    stacks = written(FILES["hub"])
     text = json.dumps(stacks)
     assert "fairway-people" not in text
     assert "users" not in stacks["compute"]["output"]["targets"]["value"][0]
 
 
 def test_people_with_entra_id_sign_in_need_no_key(written: Written) -> None:
-    compute = written(_SECTIONS / "box.yaml")["compute"]
+    stacks = written(FILES["box"])
+    compute = stacks["compute"]
     (machine,) = compute["resource"]["azurerm_linux_virtual_machine"].values()
     assert machine["identity"]["type"] == "SystemAssigned, UserAssigned"
     # Without this file jobs would get tokens of the identity that has no role.
@@ -226,7 +219,7 @@ def test_people_with_entra_id_sign_in_need_no_key(written: Written) -> None:
     ]
     assert grant["role_definition_name"] == "Virtual Machine Administrator Login"
     assert grant["principal_id"] == "00000000-0000-0000-0000-000000000005"
-    target = Target.model_validate(compute["output"]["targets"]["value"][0])
+    (target,) = targets_of(stacks).values()
     assert target.users is not None
     assert target.users["eve@contoso.com"] == "~/fairway"
 

@@ -8,19 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.stacks.documents import Stacks, Written
+from tests.stacks.documents import ENVIRONMENTS, FILES, Stacks, Written
 
 from fairway_core.catalog.terraform_types import holds_data, is_nested
-from fairway_stacks.stack import ROLES
+from fairway_core.review.plan import ROLES
 
-ROOT = Path(__file__).resolve().parents[2]
-ENVIRONMENTS = sorted((ROOT / "stacks" / "environments").glob("*.yaml"))
-SECTIONS = Path(__file__).with_name("sections")
-OPEN = [
-    file
-    for file in (*ENVIRONMENTS, *sorted(SECTIONS.glob("*.yaml")))
-    if "protect: false\n" in file.read_text()
-]
+OPEN = [file for file in FILES.values() if "protect: false\n" in file.read_text()]
 
 # Types that can be recreated from the environment file alone. A type that is neither here
 # nor known to hold data must be added to one of the two lists.
@@ -92,7 +85,7 @@ def test_protection_covers_data_resources_of_every_environment(
 
 
 def test_protection_covers_data_resources_of_every_service(written: Written) -> None:
-    assert _check_kept(written(SECTIONS / "own.yaml")) >= {
+    assert _check_kept(written(FILES["own"])) >= {
         "azurerm_managed_disk",
         "azurerm_storage_account",
         "azurerm_storage_container",
@@ -109,8 +102,8 @@ def test_protection_off_makes_no_lock(written: Written) -> None:
     assert len(OPEN) > 5
     for file in OPEN:
         _check_open(written(file))
-    own = (SECTIONS / "own.yaml").read_text().replace("protect: true\n", "protect: false\n")
-    pods = (SECTIONS / "pods.yaml").read_text() + "protect: false\n"
+    own = FILES["own"].read_text().replace("protect: true\n", "protect: false\n")
+    pods = FILES["pods"].read_text() + "protect: false\n"
     for text in (own, pods):
         _check_open(written(text))
 

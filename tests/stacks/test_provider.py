@@ -15,13 +15,13 @@ from pathlib import Path
 
 import pytest
 from programs import finished
+from tests.stacks.documents import ENVIRONMENTS
 from waiting import PATIENCE
 
 from fairway_constructs.azurerm import PROVIDER_SOURCE, PROVIDER_VERSION
 
 pytestmark = pytest.mark.provider
 
-ENVIRONMENTS = sorted((Path(__file__).parents[2] / "stacks/environments").glob("*.yaml"))
 MIRROR, CACHE = "FAIRWAY_PROVIDER_MIRROR", "TF_PLUGIN_CACHE_DIR"
 INSTALL = "terraform is not on PATH: install it, 1.9 or newer"
 

@@ -4,14 +4,11 @@ The scheduler's own programs run, as its VM boots with them, against a stand-in 
 allows only what the synthesized stacks allow.
 """
 
-import base64
-import io
 import json
 import os
 import subprocess
 import sys
-import tarfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,15 +16,13 @@ from typing import Any
 import pytest
 from environment_files import KEY
 from programs import executable, finished
-from ruamel.yaml import YAML
-from tests.stacks.documents import Stacks
+from tests.stacks.documents import ENVIRONMENTS, FILES, Stacks, Written, files_of, package_of
 
 from fairway_simulator.azure import ControlPlane
 from fairway_simulator.azure.deployment import Deployed, Deployment, machine_body, scale_set_body
 from fairway_simulator.azure.imds import MetadataService
 from fairway_simulator.azure.resource_ids import ResourcePath
 
-ROOT = Path(__file__).resolve().parents[2]
 OTHERS = "/subscriptions/00000000-0000-0000-0000-000000000001/resourceGroups/g/providers"
 IMAGE = f"{OTHERS}/Microsoft.Compute/galleries/g/images/i/versions/1.0.0"
 NEAR = f"{OTHERS}/Microsoft.Compute/proximityPlacementGroups/p"
@@ -52,7 +47,7 @@ echo "$*" >>{folder}/told
 case "$*" in *"show partition"*) echo "PartitionName=nd State=UP" ;; esac
 """
 PROGRAMS = "fairway_boot.slurm"
-ENVIRONMENTS = (pytest.param("h100-slurm", marks=pytest.mark.nightly), "lab")
+CHOICES = (pytest.param("h100-slurm", marks=pytest.mark.nightly), "lab")
 
 
 def _variables(folder: Path, settings: dict[str, Any]) -> dict[str, str]:
@@ -106,12 +101,11 @@ def _unpacked(boot: str, folder: Path) -> dict[str, Any]:
     """Writes the programs of a VM's boot data to a folder and returns their settings."""
     found: dict[str, Any] = {}
     (folder / "programs").mkdir()
-    for entry in YAML(typ="safe", pure=True).load(boot)["write_files"]:
-        path, content = entry["path"], entry["content"]
-        if path.endswith(".tar.bz2"):
-            with tarfile.open(fileobj=io.BytesIO(base64.b64decode(content))) as tar:
-                tar.extractall(folder / "lib", filter="data")
-        elif path == "/etc/fairway/slurm.json":
+    files = files_of(boot)
+    with package_of(files) as tar:
+        tar.extractall(folder / "lib", filter="data")
+    for path, content in files.items():
+        if path == "/etc/fairway/slurm.json":
             found = json.loads(content)
         elif PROGRAMS in content and content.startswith("#!/bin/sh"):
             text = content.replace("/etc/fairway/slurm.json", str(folder / "settings.json"))
@@ -123,13 +117,13 @@ def _unpacked(boot: str, folder: Path) -> dict[str, Any]:
     return found
 
 
-@pytest.fixture(params=ENVIRONMENTS)
-def stacks(request: pytest.FixtureRequest, written: Callable[..., Stacks]) -> Stacks:
+@pytest.fixture(params=CHOICES)
+def stacks(request: pytest.FixtureRequest, written: Written) -> Stacks:
     """Returns stacks of an environment with Slurm: a shipped one, and one with foreign
     resources."""
     if request.param == "lab":
         return written(LAB)
-    return written(ROOT / "stacks" / "environments" / f"{request.param}.yaml")
+    return written(FILES[request.param])
 
 
 @pytest.fixture
@@ -262,7 +256,6 @@ def test_roles_suffice_to_acknowledge_and_notice_an_eviction(
     assert "AuthorizationFailed" in scheduler.log
 
 
-EVERY = sorted((ROOT / "stacks" / "environments").glob("*.yaml"))
 # The types of nodes, with their Azure resource types.
 _NODES = {
     "azurerm_linux_virtual_machine_scale_set": "Microsoft.Compute/virtualMachineScaleSets",
@@ -272,9 +265,9 @@ _NODES = {
 _BLOBS = "Microsoft.Storage/storageAccounts/blobServices/containers/blobs"
 
 
-@pytest.mark.parametrize("file", EVERY, ids=lambda file: file.stem)
+@pytest.mark.parametrize("file", ENVIRONMENTS, ids=lambda file: file.stem)
 def test_roles_let_nodes_use_containers_and_images_and_nothing_more(
-    written: Callable[..., Stacks], file: Path
+    written: Written, file: Path
 ) -> None:
     """Jobs on them read inputs, write outputs and pull images; nodes may do nothing more."""
     deployed = Deployment(written(file), "localhost")
@@ -301,7 +294,7 @@ def test_roles_let_nodes_use_containers_and_images_and_nothing_more(
 
 
 def test_roles_let_nodes_read_job_secrets_of_permitted_people(
-    written: Callable[..., Stacks], tmp_path: Path
+    written: Written, tmp_path: Path
 ) -> None:
     """The program that the node boots with reads the vault of jobs with the node's role."""
     people = f"users: [{{name: ada, keys: ['{KEY}']}}]"

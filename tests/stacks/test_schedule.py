@@ -1,13 +1,10 @@
 """Clusters that are stopped by a schedule, or stop themselves when idle."""
 
-import base64
-import io
 import json
 import os
 import re
 import subprocess
 import sys
-import tarfile
 import time
 from collections.abc import Mapping
 from datetime import datetime
@@ -18,7 +15,7 @@ import pytest
 from environment_files import KEY
 from programs import executable, finished
 from ruamel.yaml import YAML
-from tests.stacks.documents import Stacks, Written, boot_data
+from tests.stacks.documents import Written, boot_data, files_at_boot, files_of, package_of
 
 from fairway_core.findings import UserError
 from fairway_simulator.azure import ControlPlane
@@ -29,13 +26,15 @@ from fairway_simulator.azure.logic_app import LogicApp
 from fairway_simulator.azure.resource_ids import ResourcePath
 from fairway_simulator.http import Request
 
-LAB = f"""\
+HEAD = f"""\
 name: lab
 location: westeurope
 access: {{ssh_keys: ['{KEY}']}}
 filesystems:
   data: {{kind: nfs_server, path: /data}}
-clusters:
+clusters:"""
+LAB = f"""\
+{HEAD}
   box:
     engine: ssh
     size: Standard_NC40ads_H100_v5
@@ -200,12 +199,7 @@ def test_targets_list_other_nodes_with_the_same_shared_folder(written: Written) 
 
 
 IDLE = f"""\
-name: lab
-location: westeurope
-access: {{ssh_keys: ['{KEY}']}}
-filesystems:
-  data: {{kind: nfs_server, path: /data}}
-clusters:
+{HEAD}
   box: {{engine: ssh, size: Standard_NC40ads_H100_v5, nodes: 1, idle: 2h}}
   pair:
     engine: ssh
@@ -219,11 +213,6 @@ clusters:
 _VM, _SET = "azurerm_linux_virtual_machine", "azurerm_linux_virtual_machine_scale_set"
 # Nobody is logged in.
 _LOGINCTL = "#!/bin/sh\n"
-
-
-def _files(boot: str) -> Stacks:
-    found = YAML(typ="safe", pure=True).load(boot)
-    return {each["path"]: each for each in found["write_files"]}
 
 
 def test_idle_stop_role_allows_deallocation_of_its_machines_only(written: Written) -> None:
@@ -260,9 +249,10 @@ def test_idle_stop_boot_data_stops_the_machine(
         body = machine_body(machine) if cluster == "box" else scale_set_body(machine)
         plane.store.put(ResourcePath(machine.id), body)
         plane.rights = deployed.rights
-        files = _files(deployed.boot_data(machine))
-        _unpack(files, tmp_path / "lib")
-        settings = json.loads(files["/etc/fairway/idle.json"]["content"])
+        files = files_of(deployed.boot_data(machine))
+        with package_of(files) as tar:
+            tar.extractall(tmp_path / "lib", filter="data")
+        settings = json.loads(files["/etc/fairway/idle.json"])
         assert settings.items() >= IDLE_SETTINGS[cluster].items()
         settings |= {"arm": f"https://{plane.host}", "folder": str(tmp_path), "mount": ""}
         own = machine.id if cluster == "box" else f"{machine.id}/virtualMachines/0"
@@ -290,9 +280,9 @@ def test_idle_stop_boot_data_stops_the_machine(
 def test_idle_stop_timer_checks_the_queue_every_minute(written: Written) -> None:
     compute = written(IDLE)["compute"]["resource"]
     boot = boot_data(compute[_VM]["cluster-box"])
-    files = _files(boot)
-    assert "OnUnitInactiveSec=1min" in files["/etc/systemd/system/fairway-idle.timer"]["content"]
-    service = files["/etc/systemd/system/fairway-idle.service"]["content"]
+    files = files_of(boot)
+    assert "OnUnitInactiveSec=1min" in files["/etc/systemd/system/fairway-idle.timer"]
+    service = files["/etc/systemd/system/fairway-idle.service"]
     assert "User=azureuser\n" in service
     (package,) = (path for path in files if path.endswith(".tar.bz2"))
     folder = package.rpartition("/")[0]
@@ -303,15 +293,9 @@ def test_idle_stop_timer_checks_the_queue_every_minute(written: Written) -> None
     assert "idle" not in boot_data(compute[_VM]["cluster-free"])
     people = f"users: [{{name: ada, keys: ['{KEY}']}}]"
     compute = written(IDLE.replace("access: {", f"access: {{{people}, "))["compute"]["resource"]
-    files = _files(boot_data(compute[_VM]["cluster-box"]))
-    settings = json.loads(files["/etc/fairway/idle.json"]["content"])
+    files = files_at_boot(compute[_VM]["cluster-box"])
+    settings = json.loads(files["/etc/fairway/idle.json"])
     assert (settings["folder"], settings["mount"]) == ("/var/lib/fairway-queue", "")
-
-
-def _unpack(files: Stacks, folder: Path) -> None:
-    (packed,) = (each for path, each in files.items() if path.endswith(".tar.bz2"))
-    with tarfile.open(fileobj=io.BytesIO(base64.b64decode(packed["content"]))) as tar:
-        tar.extractall(folder, filter="data")
 
 
 def _run(

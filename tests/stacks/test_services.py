@@ -1,10 +1,9 @@
 """Services, monitoring and budget in their stacks: network access and permissions."""
 
 import json
-from pathlib import Path
 
 import pytest
-from tests.stacks.documents import Stacks, Written, only
+from tests.stacks.documents import FILES, Stacks, Written, only
 
 
 @pytest.fixture
@@ -142,10 +141,7 @@ def test_budget_counts_all_resource_groups_of_the_environment(full: Stacks) -> N
 
 
 def test_budget_counts_the_node_resource_group_of_aks(written: Written) -> None:
-    text = (
-        Path(__file__).with_name("sections").joinpath("pods.yaml").read_text()
-        + "budget: {monthly: 10}\n"
-    )
+    text = FILES["pods"].read_text() + "budget: {monthly: 10}\n"
     group = "/subscriptions/00000000-0000-0000-0000-000000000000/resourceGroups/Team"
     for given in (text, f"{text}resource_group: {{existing: {group}}}\n"):
         stacks = written(given)

@@ -1,25 +1,20 @@
 """Slurm in the stacks: scheduler, partitions, permissions, and boot."""
 
-import base64
-import io
 import json
 import re
 import socket
 import subprocess
-import tarfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from environment_files import KEY
-from tests.stacks.documents import Stacks, boot_data, files_at_boot
+from environment_files import KEY, load
+from tests.stacks.documents import Stacks, Written, boot_data, files_at_boot, package_of, targets_of
 
 from fairway_constructs import nodes
 from fairway_constructs.cloud_init import LONGEST_CUSTOM_DATA, slurm
-from fairway_core.environment import load_environment
 from fairway_core.findings import UserError
-from fairway_core.target import Target
 from fairway_stacks.boot_data import boot_findings
 
 Run = Callable[..., tuple[int, list[str]]]
@@ -46,7 +41,7 @@ clusters:
 
 
 @pytest.fixture
-def stacks(written: Callable[..., Stacks]) -> Stacks:
+def stacks(written: Written) -> Stacks:
     """Returns the stacks of an environment with every engine."""
     return written(LAB)
 
@@ -77,8 +72,7 @@ class TestTerraform:
         assert "lifecycle" not in _scale_set(stacks, "pair")
 
     def test_slurm_target_names_scheduler_partition_and_shared_folder(self, stacks: Stacks) -> None:
-        records = stacks["compute"]["output"]["targets"]["value"]
-        target = Target.from_json(records[0])
+        target = targets_of(stacks)["nd"]
         assert target.engine == "slurm"
         assert target.slurm is not None
         assert target.slurm.host == "${azurerm_network_interface.slurm-nic.private_ip_address}"
@@ -125,7 +119,7 @@ class TestTerraform:
         assert "slurm-nodes" in own
 
     def test_slurm_scheduler_has_roles_on_image_and_placement_group_of_nodes(
-        self, written: Callable[..., Stacks]
+        self, written: Written
     ) -> None:
         groups = "/subscriptions/00000000-0000-0000-0000-000000000001/resourceGroups/g/providers"
         image = f"{groups}/Microsoft.Compute/galleries/g/images/i/versions/1.0.0"
@@ -142,18 +136,14 @@ class TestTerraform:
         (permissions,) = compute["azurerm_role_definition"]["slurm-role"]["permissions"]
         assert "Microsoft.Compute/proximityPlacementGroups/write" in permissions["actions"]
 
-    def test_slurm_environment_makes_no_unused_identity(
-        self, written: Callable[..., Stacks]
-    ) -> None:
+    def test_slurm_environment_makes_no_unused_identity(self, written: Written) -> None:
         lines = [line for line in LAB.splitlines() if not line.startswith(("  pair:", "  pool:"))]
         alone = written("\n".join(lines) + "\n")["data"]["resource"]
         assert "nodes" not in alone["azurerm_user_assigned_identity"]
         principals = json.dumps(alone["azurerm_role_assignment"])
         assert "azurerm_user_assigned_identity.nodes." not in principals
 
-    def test_slurm_resources_are_absent_without_partitions(
-        self, written: Callable[..., Stacks]
-    ) -> None:
+    def test_slurm_resources_are_absent_without_partitions(self, written: Written) -> None:
         lines = [
             line
             for line in LAB.splitlines()
@@ -161,7 +151,7 @@ class TestTerraform:
         ]
         assert "slurm" not in json.dumps(written("\n".join(lines) + "\n"))
 
-    def test_slurm_partition_added_changes_no_other(self, written: Callable[..., Stacks]) -> None:
+    def test_slurm_partition_added_changes_no_other(self, written: Written) -> None:
         before = written(LAB)
         more = "  more: {engine: slurm, size: Standard_HB176rs_v4, nodes: 2, mounts: [data]}\n"
         after = written(LAB + more)
@@ -180,7 +170,7 @@ class TestBoot:
         assert "azurerm_key_vault_secret" not in json.dumps(stacks)
 
     def test_slurm_partitions_exceeding_boot_data_are_refused(
-        self, written: Callable[..., Stacks], monkeypatch: pytest.MonkeyPatch
+        self, written: Written, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(slurm, "LONGEST_PACKED", 28_000)
         kind = "engine: slurm, size: Standard_HB176rs_v4, nodes: {min: 0, max: 4}, mounts: [data]"
@@ -193,7 +183,7 @@ class TestBoot:
         assert size - most < of_partitions < size, "without them it would fit"
 
     def test_slurm_accounts_exceeding_boot_data_are_named_in_place_of_few_partitions(
-        self, written: Callable[..., Stacks], monkeypatch: pytest.MonkeyPatch
+        self, written: Written, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(slurm, "LONGEST_PACKED", 28_000)
         accounts = ", ".join(f"team{number}: {number + 1}" for number in range(300))
@@ -202,16 +192,15 @@ class TestBoot:
         assert told.value.findings[0].hint == "name fewer `accounts:` or `qos:`"
 
     def test_slurm_check_estimates_boot_data_about_as_synthesis_makes_it(
-        self, written: Callable[..., Stacks], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+        self, written: Written, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """A larger one would refuse deployable environments, a smaller one accept others."""
-        (file := tmp_path / "own.yaml").write_text(LAB)
         for place, id_ in ((slurm, "too-many-partitions"), (nodes, "long-boot-data")):
             with monkeypatch.context() as patch:
                 patch.setattr(place, "LONGEST_PACKED", 1000)
                 with pytest.raises(UserError) as told:
                     written(f"{LAB}# {id_}\n")
-                found = boot_findings(load_environment(file))
+                found = boot_findings(load(tmp_path, LAB))
             synthesis, estimate = [
                 int(re.search(r"boots? with (\d+) bytes", each.message)[1])  # type: ignore[index]
                 for each in (told.value.findings[0], found[0])
@@ -236,8 +225,7 @@ class TestBoot:
         assert settings["scale_sets"]["spot"]["id"].endswith(
             "/virtualMachineScaleSets/lab-vmss-spot"
         )
-        [archive] = [name for name in files if name.endswith(".tar.bz2")]
-        with tarfile.open(fileobj=io.BytesIO(base64.b64decode(files[archive]))) as tar:
+        with package_of(files) as tar:
             assert "fairway_boot/slurm/power.py" in tar.getnames()
         mounts = files["/etc/fairway/mounts"].split()
         assert {"/data", "/home"} <= set(mounts), "those of all partitions"

@@ -6,27 +6,20 @@ from pathlib import Path
 
 import pytest
 from environment_files import KEY
-from tests.stacks.documents import Stacks, Written, resources_of
+from tests.stacks.documents import FILES, Stacks, Written, resources_of, targets_of
 
 from fairway_core.environment import load_environment
-from fairway_core.target import Target
 from fairway_stacks.app import synthesize
 
 PAIR = "  pair: {engine: ssh, size: Standard_ND96isr_H100_v5, nodes: 2, mounts: [data]}\n"
-DATA = "  data: {kind: nfs_server, path: /data}\n"
-
-
-def _file(clusters: str = PAIR, filesystems: str = DATA, more: str = "") -> str:
-    return (
-        f"name: lab\nlocation: westeurope\naccess: {{ssh_keys: ['{KEY}']}}\n{more}"
-        f"filesystems:\n{filesystems}clusters:\n{clusters}"
-    )
+DATA = "filesystems:\n  data: {kind: nfs_server, path: /data}\n"
+HEAD = f"name: lab\nlocation: westeurope\naccess: {{ssh_keys: ['{KEY}']}}\n"
 
 
 @pytest.fixture
-def demo(written: Written, repository: Path) -> Stacks:
+def demo(written: Written) -> Stacks:
     """Returns the stacks of the demo environment."""
-    return written(repository / "stacks" / "environments" / "demo.yaml")
+    return written(FILES["demo"])
 
 
 def test_stacks_have_separate_resource_groups(demo: Stacks) -> None:
@@ -35,8 +28,7 @@ def test_stacks_have_separate_resource_groups(demo: Stacks) -> None:
 
 
 def test_stacks_targets_are_readable_by_the_runner(demo: Stacks) -> None:
-    (record,) = demo["compute"]["output"]["targets"]["value"]
-    target = Target.from_json(record)
+    (target,) = targets_of(demo).values()
     assert (target.name, target.environment, target.engine) == ("pair", "demo", "ssh")
     assert (target.nodes.min, target.nodes.max) == (2, 2)
     assert target.mounts == {"data": "/data"}
@@ -86,37 +78,24 @@ def test_stacks_cluster_names_never_collide_with_other_ids(written: Written, nod
     names = ["group", "backend", "azurerm", "targets", "machine"]
     names += ["instances-pair", "interface-pair"]
     rest = f"{{engine: ssh, size: Standard_ND96isr_H100_v5, nodes: {nodes}, mounts: [data]}}\n"
-    text = _file(PAIR + "".join(f"  {name}: {rest}" for name in names))
-    compute = written(text)["compute"]["resource"]
+    clusters = "".join(f"  {name}: {rest}" for name in names)
+    compute = written(f"{HEAD}{DATA}clusters:\n{PAIR}{clusters}")["compute"]["resource"]
     made = {*compute["azurerm_linux_virtual_machine_scale_set"]}
     made |= {*compute.get("azurerm_linux_virtual_machine", {})}
     assert made == {f"cluster-{name}" for name in ("pair", *names)}
 
 
-def test_stacks_file_system_names_never_collide_with_other_ids(written: Written) -> None:
-    names = ("storage", "nodes", "backend", "azurerm", "group", "data-disk-0")
-    more = "".join(f"  {name}: {{kind: nfs_server, path: /{name}}}\n" for name in names)
-    data = written(_file(filesystems=DATA + more))["data"]["resource"]
-    assert data["azurerm_linux_virtual_machine"].keys() == {
-        f"nfs-{name}-server" for name in ("data", *names)
-    }
-
-
 def test_stacks_cluster_of_one_node_needs_no_file_system(written: Written) -> None:
     box = "  box: {engine: ssh, size: Standard_NC40ads_H100_v5, nodes: 1}\n"
-    text = _file(box).replace(f"filesystems:\n{DATA}", "")
-    document = written(text)["compute"]
+    document = written(f"{HEAD}clusters:\n{box}")["compute"]
     (record,) = document["output"]["targets"]["value"]
     assert record["ssh"]["shared"] == "/home/azureuser/fairway"
 
 
-def test_stacks_local_state_is_beside_cdktf_json_for_any_outdir(
-    tmp_path: Path, repository: Path
-) -> None:
+def test_stacks_local_state_is_beside_cdktf_json_for_any_outdir(tmp_path: Path) -> None:
     project, outdir = tmp_path / "project", tmp_path / "far" / "away" / "out"
     project.mkdir()
-    environment = load_environment(repository / "stacks" / "environments" / "demo.yaml")
-    synthesize(environment, project=project, outdir=outdir)
+    synthesize(load_environment(FILES["demo"]), project=project, outdir=outdir)
     folder = outdir / "stacks" / "demo-compute"
     document = json.loads((folder / "cdk.tf.json").read_text())
     own = document["terraform"]["backend"]["local"]["path"]
@@ -130,8 +109,7 @@ def test_stacks_local_state_is_beside_cdktf_json_for_any_outdir(
 
 
 def test_stacks_in_a_region_without_zones_set_none(written: Written) -> None:
-    file = Path(__file__).with_name("sections") / "regional.yaml"
-    stacks = written(file)
+    stacks = written(FILES["regional"])
     for stack in stacks.values():
         for type_, instances in stack["resource"].items():
             for name, body in instances.items():

@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import base64
 import gzip
-import json
 import re
 import shlex
-from dataclasses import asdict
-from functools import cache, cached_property
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -61,46 +59,6 @@ _REMARK = re.compile(r"^ {0,2}#(?!cloud-config).*\n", re.MULTILINE)
 
 
 @dataclass(frozen=True, kw_only=True)
-class IdleSettings:
-    """The settings of the idle stop: the seconds until it, the folder in which a cluster's runs
-    queue, its mount, "" for the machine's own disk, and whether the cluster may have `others`."""
-
-    after: float
-    cluster: str
-    folder: str
-    mount: str = ""
-    others: bool = False
-
-    @property
-    def text(self) -> str:
-        """The settings file that `fairway_boot.idle_stop` reads."""
-        return json.dumps(asdict(self))
-
-    @property
-    def library(self) -> str:
-        """The folder of the program's package."""
-        from fairway_core.slurm.scripts import LIBRARY
-
-        return f"{LIBRARY}-idle"
-
-    @property
-    def package(self) -> str:
-        """The path of the package's archive on the machine, in `library`."""
-        return f"{self.library}/fairway_boot.{self._boot[0]}.tar.bz2"
-
-    @property
-    def packed(self) -> str:
-        """The content of the package's archive, in base64."""
-        return base64.b64encode(self._boot[1]).decode()
-
-    @cached_property
-    def _boot(self) -> tuple[str, bytes]:
-        from fairway_core import archives
-
-        return archives.boot(archives.IDLE)
-
-
-@dataclass(frozen=True, kw_only=True)
 class NodeHealth:
     """Hardware of a healthy node: its NVIDIA GPUs, and its InfiniBand adapters that are up."""
 
@@ -121,7 +79,7 @@ def node_cloud_init(
     announced: bool = True,
     queue: str = "",
     people: str = "",
-    idle: IdleSettings | None = None,
+    idle: Mapping[str, str] | None = None,
     identity: str = "",
     template: str = "node.yaml.j2",
     more: Mapping[str, Any] | None = None,
@@ -134,7 +92,7 @@ def node_cloud_init(
     for Azure on HEALTH_PORT if it is `watched`. Without `peers` it shares no keys. It announces its
     address each minute in a folder that all nodes see, unless `announced` is false, as when a
     scheduler knows it; that folder is `queue` if the runs of several users queue there. `people` is
-    a script that creates their accounts. With `idle` it stops itself when nobody uses it. It
+    a script that creates their accounts. It stops itself by `idle` when nobody uses it. It
     reaches the internet by `proxy`, if there is one. `template` may extend the usual one, and gets
     `more`.
 
@@ -272,6 +230,19 @@ def assignments(settings: Mapping[str, str]) -> list[str]:
     ['MOUNT=/data', "LOGIN=''"]
     """
     return [f"{name}={shlex.quote(value)}" for name, value in settings.items()]
+
+
+def boot_package(library: str, modules: Sequence[str]) -> dict[str, str]:
+    """Returns the folder of these modules of `fairway_boot` on a machine, and the path and the
+    content, in base64, of their archive."""
+    from fairway_core import archives
+
+    digest, packed = archives.boot(modules)
+    return {
+        "library": library,
+        "package": f"{library}/fairway_boot.{digest}.tar.bz2",
+        "packed": base64.b64encode(packed).decode(),
+    }
 
 
 def render_plain(template: str, **values: Any) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from fairway_constructs.arguments import checked
 from fairway_constructs.cloud_init import (
     LONGEST_PACKED,
+    boot_package,
     node_cloud_init,
     packed_size,
     script,
@@ -209,14 +209,11 @@ def login_cloud_init(
 def _programs(
     settings: Mapping[str, Any], modules: Sequence[str], packages: Packages
 ) -> dict[str, Any]:
-    digest, packed = archives.boot(modules)
     return {
+        **boot_package(LIBRARY, modules),
         "slurm": packages,
         "slurm_key": _KEY,
         "settings_file": SETTINGS,
         "settings_text": json.dumps(settings, indent=1),
-        "library": LIBRARY,
         "programs": PROGRAMS,
-        "package": f"{LIBRARY}/fairway_boot.{digest}.tar.bz2",
-        "packed": base64.b64encode(packed).decode(),
     }

@@ -43,13 +43,13 @@ def expression(value: Any, indent: str, *, literal: bool = False) -> str:
     inner = f"{indent}  "
     match value:
         case str() if literal:
-            return f'"{quoted(_escaped(value))}"'
+            return f'"{quoted(escaped(value))}"'
         case str():
             return string(value, indent)
         case dict() if value:
             pairs = (
                 (
-                    _key(_escaped(name) if literal else name),
+                    _key(escaped(name) if literal else name),
                     expression(each, inner, literal=literal),
                 )
                 for name, each in value.items()
@@ -243,12 +243,12 @@ def _text_of(expression: str) -> str | None:
 def _decoded(encoded: str) -> str | None:
     """Returns the text in base64 as a template without expressions, or None if it is not text."""
     try:
-        return _escaped(base64.b64decode(encoded, validate=True).decode())
+        return escaped(base64.b64decode(encoded, validate=True).decode())
     except (binascii.Error, UnicodeDecodeError):
         return None
 
 
-def _escaped(text: str) -> str:
+def escaped(text: str) -> str:
     """Returns the template that stands for a text without expressions."""
     return text.replace("${", "$${").replace("%{", "%%{")
 

@@ -51,7 +51,7 @@ WRITER_ROLE = "Azure Kubernetes Service RBAC Writer"
 _DNS_ADDRESS = 10
 # The default of AKS; the provider would send 0.
 DRAIN_MINUTES = 30
-_LONG = Timeouts(create="2h", update="2h", delete="2h")
+LONG = Timeouts(create="2h", update="2h", delete="2h")
 
 
 class KubernetesCluster(Service):
@@ -156,7 +156,7 @@ class KubernetesCluster(Service):
             ),
             **_nodes(spec, place, subnet.id),
             **_upgrades(spec.upgrades, spot=spot),
-            timeouts=_LONG,
+            timeouts=LONG,
             # Without them AKS cannot create the first node.
             depends_on=[*control.assignments, *self._let_place(control, placements or {})],
         )
@@ -265,27 +265,9 @@ def _api_server(
 
 def _nodes(spec: Kubernetes, place: Placement, subnet_id: str) -> dict[str, Any]:
     """Returns the system pool, and the settings for starting nodes of all pools."""
-    scales = spec.system.node_range.scales
-    return {
-        "node_provisioning_profile": aks.NodeProvisioningProfile(mode="Manual"),
-        "default_node_pool": _system_pool(spec, place, subnet_id),
-        "auto_scaler_profile": aks.AutoScalerProfile(
-            # Tasks on several nodes wait for as long too.
-            max_node_provisioning_time=f"{NODE_PROVISIONING / 60:g}m",
-            skip_nodes_with_local_storage=False,
-        ),
-        # File systems are mounted by their addresses, which needs no driver.
-        "storage_profile": aks.StorageProfile(file_driver_enabled=False, blob_driver_enabled=False),
-        "lifecycle": (
-            Lifecycle(ignore_changes=["default_node_pool[0].node_count"]) if scales else None
-        ),
-    }
-
-
-def _system_pool(spec: Kubernetes, place: Placement, subnet_id: str) -> aks.DefaultNodePool:
     nodes = spec.system.node_range
     scales = nodes.scales
-    return aks.DefaultNodePool(
+    system_pool = aks.DefaultNodePool(
         name=SYSTEM_POOL,
         # The provider upgrades nodes to this version, and not to that of the cluster.
         orchestrator_version=spec.version,
@@ -309,6 +291,20 @@ def _system_pool(spec: Kubernetes, place: Placement, subnet_id: str) -> aks.Defa
         ),
         tags=place.tags,
     )
+    return {
+        "node_provisioning_profile": aks.NodeProvisioningProfile(mode="Manual"),
+        "default_node_pool": system_pool,
+        "auto_scaler_profile": aks.AutoScalerProfile(
+            # Tasks on several nodes wait for as long too.
+            max_node_provisioning_time=f"{NODE_PROVISIONING / 60:g}m",
+            skip_nodes_with_local_storage=False,
+        ),
+        # File systems are mounted by their addresses, which needs no driver.
+        "storage_profile": aks.StorageProfile(file_driver_enabled=False, blob_driver_enabled=False),
+        "lifecycle": (
+            Lifecycle(ignore_changes=["default_node_pool[0].node_count"]) if scales else None
+        ),
+    }
 
 
 def _upgrades(window: UpgradeWindow | None, *, spot: bool) -> dict[str, Any]:

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from fairway_agent.kubernetes.settings import patience
 from fairway_constructs.azurerm import kubernetes_cluster_node_pool as aks_pool
-from fairway_constructs.cdk import Lifecycle, Timeouts
+from fairway_constructs.cdk import Lifecycle
 from fairway_constructs.cloud_init import shared_folder
-from fairway_constructs.kubernetes.cluster import DRAIN_MINUTES
+from fairway_constructs.kubernetes.cluster import DRAIN_MINUTES, LONG
 from fairway_constructs.targets import TakesJobs, job_facts
 from fairway_constructs.terraform_data import TerraformData
 from fairway_core.catalog import vm_size
@@ -38,7 +38,6 @@ _ANY_PRICE = -1
 # The tag from which the autoscaler of an empty pool knows a node's resources. Source: Kubernetes
 # autoscaler, cloudprovider/azure. It is unverified that AKS passes a pool's tags on to it.
 _TEMPLATE = "k8s.io_cluster-autoscaler_node-template_resources_rdma_ib"
-_LONG = Timeouts(create="2h", update="2h", delete="2h")
 
 
 class KubernetesNodePool(TakesJobs):
@@ -121,7 +120,7 @@ class KubernetesNodePool(TakesJobs):
             **counts,
             **_priority(spec, cluster.upgrades),
             tags=tags,
-            timeouts=_LONG,
+            timeouts=LONG,
             lifecycle=Lifecycle(
                 replace_triggered_by=[marker],
                 ignore_changes=["node_count"] if nodes.scales else (),

@@ -16,6 +16,7 @@ from fairway_core.kubernetes.admission import node_policy
 from fairway_core.kubernetes.documents import Manifest, manifest, privileged_namespace
 from fairway_core.kubernetes.head import RBAC, binding
 from fairway_core.kubernetes.pools import (
+    GPUS,
     access_of,
     has_nvidia,
     offers_infiniband,
@@ -38,7 +39,6 @@ _MODULES = (
     *("fairway_boot/files", "fairway_boot/http", "fairway_boot/imds"),
 )
 _FOLDER = "/opt/fairway"
-_GPUS = "nvidia.com/gpu"
 # The operator's driver has its own root on the node. Source: NVIDIA/gpu-operator, whose validator
 # starts nvidia-smi in the same way.
 _SMI = '#!/bin/sh\nexec chroot /run/nvidia/driver nvidia-smi "$@"\n'
@@ -109,7 +109,7 @@ def _rights() -> list[Manifest]:
 
 def _daemon_set(target: Target, facts: NodeFacts, digest: str) -> Manifest:
     access = access_of(target)
-    offers = [_GPUS] * bool(facts.gpus) + [access.rdma] * bool(facts.adapters)
+    offers = [GPUS] * bool(facts.gpus) + [access.rdma] * bool(facts.adapters)
     command = ["python3", "-m", _PROGRAM, "--every", _EVERY]
     command += [f"--offers={each}" for each in offers]
     container = {

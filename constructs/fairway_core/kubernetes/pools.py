@@ -138,7 +138,7 @@ def _where(volume: Volume, handle: str) -> dict[str, Any]:
     return {"nfs": {"server": server, "path": f"/{export}"}}
 
 
-_GPUS = "nvidia.com/gpu"
+GPUS = "nvidia.com/gpu"
 # Percentage of a node's processors and memory that tasks get: the kubelet reserves some, and every
 # node runs other pods. And the percentage of its memory that the guest sees.
 _PARTS = 90
@@ -163,7 +163,7 @@ def of_node(target: Target) -> dict[str, str]:
     cpus = max(1, size.vcpus * _PARTS // 100)
     found = {"cpu": str(cpus), "memory": f"{_memory(size.memory_gib)}Gi"}
     if size.gpu:
-        found[_GPUS] = str(size.gpu.count)
+        found[GPUS] = str(size.gpu.count)
     if access.rdma and size.infiniband:
         found[access.rdma] = str(size.infiniband.adapters)
     return found

@@ -49,13 +49,15 @@ _LEVEL = "@level"
 REMOTE_STATE = "terraform_remote_state"
 CROSS_STACK_INPUT = "cross-stack-reference-input-"
 """cdktf's prefix for the data source of another stack's outputs."""
+CROSS_STACK_OUTPUT = "cross-stack-output-"
+"""cdktf's prefix for the outputs that other stacks read."""
 # A reference to an output of another stack in a JSON configuration: with a dot or in brackets.
 _OUTPUT = re.compile(
     r"data\.terraform_remote_state\.([\w-]+)\.outputs(?:\.([\w-]+)|\[\\*\"([\w-]+)\\*\"\])"
 )
 _INPUT = re.compile(rf"{CROSS_STACK_INPUT}([\w-]+)")
-# Summaries of Terraform's diagnostics if a remote state, or an output in it, is missing.
-_NO_STATE, _NO_OUTPUT = "Unable to find remote state", "Unsupported attribute"
+NO_STATE, NO_OUTPUT = "Unable to find remote state", "Unsupported attribute"
+"""Summaries of Terraform's diagnostics if a remote state, or an output in it, is missing."""
 
 
 @dataclass(frozen=True)
@@ -263,7 +265,7 @@ def _plan_of_log(stack: str, file: Path, content: bytes) -> Plan:
         raise _no_plan(file, "this is not JSON")
     missing: dict[str, None] = {}
     for summary, stacks in errors:
-        if summary != _NO_STATE and not (summary == _NO_OUTPUT and stacks):
+        if summary != NO_STATE and not (summary == NO_OUTPUT and stacks):
             message = f"{file}: terraform plan failed: {summary}"
             raise UserError.of("plan-failed", message, "see its whole output: terraform plan")
         missing.update(dict.fromkeys(stacks or ["another stack"]))

@@ -100,7 +100,6 @@ READS_OPERATIONS = "Microsoft.Compute/locations/operations/read"
 PROGRAMS = "/usr/local/lib/fairway/slurm"
 
 SLURMCTLD_PORT = 6817
-SLURMD_PORT = 6818
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -190,20 +189,14 @@ class Qos:
 class Accounting:
     """The settings of slurmdbd: its host as slurmctld sees it, and its database.
 
-    With `database_port` MariaDB is reached at that port, otherwise by a socket. `accounts` have
-    shares of the cluster, and `qos` their rules; `users` belong to all of them. With `several` more
-    users are added later, see `share_commands`. `database_password` is only for a database on the
-    user's machine that does not authenticate users by their socket; slurmdbd.conf must then be
-    readable by its user alone.
+    MariaDB knows slurmdbd by its socket. `accounts` have shares of the cluster, and `qos` their
+    rules; `users` belong to all of them. With `several` more users are added later, see
+    `share_commands`.
     """
 
     host: str = "localhost"
     port: int = 6819
     database: str = "slurm_acct_db"
-    database_user: str = "slurm"
-    database_host: str = "localhost"
-    database_port: int | None = None
-    database_password: str = ""
     accounts: tuple[tuple[str, int], ...] = ()
     qos: tuple[tuple[str, Qos], ...] = ()
     users: tuple[str, ...] = ()
@@ -280,7 +273,6 @@ class SlurmCluster:
     partitions: tuple[Partition, ...]
     address: str = ""
     slurmctld_port: int = SLURMCTLD_PORT
-    slurmd_port: int = SLURMD_PORT
     user: str = "slurm"
     node_user: str = "root"
     paths: Paths = Paths()

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from jinja2 import Environment as Templates
 
@@ -152,11 +152,28 @@ def accounting_commands(cluster: SlurmCluster) -> list[str]:
     'add account vision Cluster=lab'
     """
     rules = cluster.accounting
-    return list(_commands(cluster.name, rules)) if rules and rules.ruled else []
+    if not rules or not rules.ruled:
+        return []
+    names = [name for name, _ in rules.qos]
+    found = [f"add cluster {cluster.name}"]
+    found += [f"add qos {name}" for name in names if name != _NORMAL]
+    # All qualities of service exist before one refers to another.
+    for name, each in rules.qos:
+        # -1 removes the limit of an earlier configuration.
+        most = -1 if each.max_nodes_per_user is None else each.max_nodes_per_user
+        values = f"Priority={each.priority} MaxTRESPerUser=node={most}"
+        found.append(f"modify qos {name} set {values} Preempt={','.join(each.preempts)}")
+    allowed = ",".join(dict.fromkeys([_NORMAL, *names]))
+    for account, share in _accounts(rules):
+        found.append(f"add account {account} Cluster={cluster.name}")
+        where = f"where Name={account} Cluster={cluster.name}"
+        found.append(f"modify account {where} set Fairshare={share} QOS={allowed}")
+    return [*found, *share_commands(cluster, rules.users)]
 
 
 def share_commands(cluster: SlurmCluster, users: Sequence[str]) -> list[str]:
-    """Returns the arguments of `sacctmgr -i` commands for later users; none without rules.
+    """Returns the arguments of `sacctmgr -i` commands that add users to every account, with equal
+    shares within one; none without rules.
 
     >>> from fairway_core.slurm import Accounting, SlurmCluster
     >>> rules = Accounting(several=True)
@@ -165,37 +182,15 @@ def share_commands(cluster: SlurmCluster, users: Sequence[str]) -> list[str]:
     'add user ada Account=default Cluster=lab'
     """
     rules = cluster.accounting
-    return list(_shares(cluster.name, rules, users)) if rules and rules.ruled else []
-
-
-def _commands(cluster: str, rules: Accounting) -> Iterator[str]:
-    yield f"add cluster {cluster}"
-    names = [name for name, _ in rules.qos]
-    for name in names:
-        if name != _NORMAL:
-            yield f"add qos {name}"
-    # All qualities of service exist before one refers to another.
-    for name, each in rules.qos:
-        # -1 removes the limit of an earlier configuration.
-        most = -1 if each.max_nodes_per_user is None else each.max_nodes_per_user
-        values = f"Priority={each.priority} MaxTRESPerUser=node={most}"
-        yield f"modify qos {name} set {values} Preempt={','.join(each.preempts)}"
-    allowed = ",".join(dict.fromkeys([_NORMAL, *names]))
-    for account, share in _accounts(rules):
-        yield f"add account {account} Cluster={cluster}"
-        where = f"where Name={account} Cluster={cluster}"
-        yield f"modify account {where} set Fairshare={share} QOS={allowed}"
-    yield from _shares(cluster, rules, rules.users)
-
-
-def _shares(cluster: str, rules: Accounting, users: Sequence[str]) -> Iterator[str]:
-    """Yields commands that add each user to every account, with equal shares within an account."""
+    if not rules or not rules.ruled:
+        return []
     accounts = [account for account, _ in _accounts(rules)]
+    found = []
     for user in users:
-        for account in accounts:
-            yield f"add user {user} Account={account} Cluster={cluster}"
-        where = f"where Name={user} Cluster={cluster}"
-        yield f"modify user {where} set DefaultAccount={accounts[0]}"
+        found += [f"add user {user} Account={each} Cluster={cluster.name}" for each in accounts]
+        where = f"where Name={user} Cluster={cluster.name}"
+        found.append(f"modify user {where} set DefaultAccount={accounts[0]}")
+    return found
 
 
 def _accounts(rules: Accounting) -> tuple[tuple[str, int], ...]:

@@ -15,6 +15,7 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from fairway_constructs.hcl.expressions import escaped
 from fairway_core.findings import UserError
 from fairway_core.review.plan import CROSS_STACK_INPUT, REMOTE_STATE
 
@@ -81,19 +82,10 @@ def _expression(value: Any, unknown: Any) -> Any:
         known = value or {}
         later = unknown if isinstance(unknown, dict) else {}
         return {
-            _literal(key): _expression(known.get(key), later.get(key, False))
+            escaped(key): _expression(known.get(key), later.get(key, False))
             for key in {**known, **later}
         }
-    return _literal(value) if isinstance(value, str) else value
-
-
-def _literal(text: str) -> str:
-    """Escapes the beginnings of templates in the text by doubling them.
-
-    >>> _literal("${a} %{b}")
-    '$${a} %%{b}'
-    """
-    return text.replace("${", "$${").replace("%{", "%%{")
+    return escaped(value) if isinstance(value, str) else value
 
 
 @contextmanager

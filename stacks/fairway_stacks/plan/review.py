@@ -15,7 +15,7 @@ from fairway_core.findings import UserError
 from fairway_core.review.changes import Action
 from fairway_core.review.facts import review_facts, review_of
 from fairway_core.review.markdown import markdown
-from fairway_core.review.plan import read_plan
+from fairway_core.review.plan import CROSS_STACK_OUTPUT, read_plan
 from fairway_core.review.review import DATA_LOST, review
 
 if TYPE_CHECKING:
@@ -91,8 +91,6 @@ def truncate(text: str, longest: int = _LONGEST) -> str:
 
 
 AGAIN = "plan again, and have that approved: fairway plan --report DIR"
-# cdktf's prefix of the names of outputs that other stacks read.
-_READ_ELSEWHERE = "cross-stack-output-"
 
 
 @dataclass(frozen=True)
@@ -137,7 +135,7 @@ def approved_of(review: Review) -> dict[str, Approved]:
             digest=each.digest,
             removes=any(change.action is Action.DESTROY for change in each.planned),
             adds=any(
-                output.name.startswith(_READ_ELSEWHERE) and output.action is not Action.DESTROY
+                output.name.startswith(CROSS_STACK_OUTPUT) and output.action is not Action.DESTROY
                 for output in each.outputs
             ),
             losses=tuple(loss.address for loss in each.losses),

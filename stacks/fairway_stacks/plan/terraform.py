@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairway_core.findings import Finding, UserError
+from fairway_core.review.plan import CROSS_STACK_OUTPUT, NO_OUTPUT, NO_STATE
 from fairway_core.terraform_program import missing, program, registry
 from fairway_stacks.plan.stacks import print_progress
 
@@ -61,11 +62,6 @@ _ELSEWHERE = "Backend configuration changed"
 
 _CACHE = "TF_PLUGIN_CACHE_DIR"
 _KEEP = "TF_PLUGIN_CACHE_MAY_BREAK_DEPENDENCY_LOCK_FILE"
-
-# The errors of `terraform plan` if the stack's inputs are not deployed yet: no state of the other
-# stack, or one without the output that this one reads.
-NO_INPUTS = "Unable to find remote state"
-_NO_OUTPUT = ("Unsupported attribute", 'attribute named "cross-stack-output-')
 
 
 @dataclass(frozen=True)
@@ -289,7 +285,8 @@ def waits_for_inputs(log: str) -> bool:
 
 def _is_missing_input(diagnostic: Mapping[str, Any]) -> bool:
     summary, detail = str(diagnostic.get("summary")), str(diagnostic.get("detail"))
-    return summary == NO_INPUTS or (summary == _NO_OUTPUT[0] and _NO_OUTPUT[1] in detail)
+    lacks_output = summary == NO_OUTPUT and f'attribute named "{CROSS_STACK_OUTPUT}' in detail
+    return summary == NO_STATE or lacks_output
 
 
 def cache_variables() -> dict[str, str]:
