@@ -198,6 +198,7 @@ def test_batch_pool_task_slots_default_to_one(tmp_path: Path) -> None:
             "write 64 or less",
         ),
         ("mpi: false, task_slots: 257", "expected a number of at most 256", ""),
+        ("mpi: false, task_slots: 0", "expected a number of at least 1", ""),
     ],
 )
 def test_batch_pool_refuses_invalid_task_slots(

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from properties import tried
 
 from fairway_core.documents import FieldError
-from fairway_core.light_fields import UNITS, is_image, seconds_of
+from fairway_core.light_fields import is_image, seconds_of
 
 DIGEST = "sha256:" + "0a" * 32
 TAKEN = (
@@ -21,6 +21,7 @@ REFUSED = (
     *("https://nvcr.io/nvidia/pytorch", "docker://train", "train@sha256:12", "train@1"),
     *("${IMAGE}", "train\n", "tr\u00e4in", f"a:{'1' * 129}", "a" * 256),
 )
+UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 @tried

@@ -104,14 +104,20 @@ COMPACT, SPACED = ([{"settings": text}] for text in ('{"a":1}', '{"a": 1}'))
             *(SET, {"instances": 4, "sku": "a"}, {"instances": 3, "sku": "b"}),
             {"mixed-nodes": "the 3 nodes of", "lost-nodes": "the 1 node of"},
         ),
-        (SET, {**MADE, "upgrade_mode": "Automatic"}, OTHER, {"mixed-nodes": "reimage the 2 nodes"}),
+        (
+            *(SET, {**MADE, "upgrade_mode": "Automatic"}, OTHER),
+            {"mixed-nodes": "Azure would reimage the 2 nodes of"},
+        ),
         (POOL, _of_pool(3, 2), None, {"lost-nodes": "the 5 nodes of"}),
         (POOL, {"fixed_scale": []}, None, {"lost-nodes": "the nodes of"}),
         (POOL, _of_pool(2), None, {"lost-nodes": "its jobs stay in the account without nodes"}),
         # A dedicated node cannot become a Spot node.
         (POOL, _of_pool(3, 0), _of_pool(1, 3), {"lost-nodes": "the 2 nodes of"}),
         (POOL, _of_pool(3, 0), {"auto_scale": [{}]}, {}),
-        (NODE_POOL, {**FIXED, "auto_scaling_enabled": True}, None, {"lost-nodes": "the nodes of"}),
+        (
+            *(NODE_POOL, {"node_count": 0, "auto_scaling_enabled": True}, None),
+            {"lost-nodes": "the nodes of"},
+        ),
         (NODE_POOL, FIXED, {**FIXED, "node_count": 1}, {"lost-nodes": "the 2 nodes of"}),
         (NODE_POOL, FIXED, {**FIXED, "node_count": 4}, {}),
         (KUBERNETES, CLOSED, None, {"lost-cluster": "every job in the cluster ends"}),
