@@ -154,12 +154,15 @@ def _run(
 ) -> Iterator[Finding]:
     """Yields the findings of all checks of the subject, with their lines in the document."""
     for check in all_checks(subject):
-        for path, within, finding in () if check.id in ignore else check.findings(parts):
+        if check.id in ignore:
+            continue
+        for path, within, finding in check.findings(parts):
             if document is None:
                 yield finding
                 continue
             location = _line_of(path, document)
-            location = document.part(location, within) if within else location
+            if within:
+                location = document.part(location, within)
             yield replace(finding, location=location)
 
 

@@ -138,7 +138,7 @@ def _namespace(text: str) -> None:
         )
 
 
-def pool_name(name: str) -> None:
+def require_pool_name(name: str) -> None:
     is_taken = name in (SYSTEM_POOL, SYSTEM_POOL_MEANWHILE)
     if is_taken or not _POOL_NAME.fullmatch(name):
         raise FieldError(
@@ -148,7 +148,7 @@ def pool_name(name: str) -> None:
         )
 
 
-PoolName = Annotated[str, Check(pool_name)]
+PoolName = Annotated[str, Check(require_pool_name)]
 
 
 def _labels(labels: dict[str, str]) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from fairway_core.catalog import limit
 from fairway_core.documents import FieldError
 from fairway_core.environment.addresses import require_no_overlap, require_private
-from fairway_core.environment.kubernetes import OTHER_RANGE, RANGES, pool_name
+from fairway_core.environment.kubernetes import OTHER_RANGE, RANGES, require_pool_name
 from fairway_core.environment.network import Firewall, require_free
 from fairway_core.environment.values import below_path
 from fairway_core.public_ranges import internet_ranges
@@ -37,7 +37,7 @@ def check_kubernetes(
     are the sources of file systems that exist already, by name."""
     for name in pools:
         with below_path("clusters", name):
-            pool_name(name)
+            require_pool_name(name)
     if storage.existing:
         raise FieldError(
             "the cluster's manifests are in a container of their own, and Fairway creates "

@@ -40,7 +40,7 @@ _NFS_VERSIONS = (3, 4.1)
 NfsVersion = Annotated[
     float,
     require(
-        _NFS_VERSIONS.__contains__,
+        lambda version: version in _NFS_VERSIONS,
         "the server does not offer NFS {:g}",
         "use 4.1, or 3 for older clients",
     ),
