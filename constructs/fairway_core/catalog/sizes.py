@@ -131,8 +131,8 @@ class VmSize:
 
 @cache
 def vm_size(name: str) -> VmSize:
-    """Returns the size of that name, or one described as by `described_size`. Raises UserError with
-    the nearest name if it is unknown."""
+    """Returns the size of that name, or the one that a text from `described_size` describes. Raises
+    UserError with the nearest name if it is unknown."""
     described = _DESCRIBED.fullmatch(name)
     if described is None:
         rows = _rows_beside(name) or _rows()

@@ -48,7 +48,8 @@ def _expires_sooner(
     unknown: Mapping[str, Any],
     created: Collection[tuple[str, str]],
 ) -> Iterator[str]:
-    """Yields the blobs that would be deleted sooner than before, see `change_losses`."""
+    """Yields the blobs that would be deleted sooner than before, each as the end of a sentence;
+    `created` are those of `change_losses`."""
     account = after.get("storage_account_id")
     if not before and (not isinstance(account, str) or unknown.get("storage_account_id")):
         return  # a new account holds nothing yet
@@ -164,8 +165,8 @@ def change_losses(sides: ResourceChange, created: Collection[tuple[str, str]]) -
 
 
 def _kept_less(sides: ResourceChange) -> Iterator[str]:
-    keeps = data_attributes(sides.type, "keeps", "paths")
-    for path in (path for (paths,) in keeps for path in paths):
+    rows = data_attributes(sides.type, "keeps", "paths")
+    for path in [path for (paths,) in rows for path in paths]:
         values = sides.values(path)
         old, new = map(number, values or (0, 0))
         if new < old and values is not None:

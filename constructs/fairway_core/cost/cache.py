@@ -57,7 +57,8 @@ class CachedPrices:
     _regions: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def price(self, meter_name: str, region: str) -> Price | None:
-        """Returns the cached price or, if it is too old, the service's."""
+        """Returns the cached price or, if it is too old, the service's; None if it is unknown.
+        Raises UserError if the service fails and there is no `warn`."""
         if region not in self._regions:
             self._regions[region] = _read(self._file(region))
         kept = self._regions[region]

@@ -90,7 +90,7 @@ class Person(Model, defer_build=True):
 
 
 def require_unique_people(people: tuple[Person, ...]) -> None:
-    """Returns the people. Raises FieldError if two of them share a name or a user id."""
+    """Raises FieldError if two people share a name or a user id."""
     for index, person in enumerate(people):
         for other in people[:index]:
             if other.name == person.name:

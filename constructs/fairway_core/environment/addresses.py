@@ -55,8 +55,8 @@ LONGEST_PREFIX = 26 - _BLOCK_BITS
 
 
 def check_space(space: IPv4Network) -> None:
-    """Returns the range. Raises FieldError if its length is outside what Azure allows for a
-    network, or has no room for all subnets."""
+    """Raises FieldError if the length of the range is outside what Azure allows for a network, or
+    has no room for all subnets."""
     if not WIDEST_RANGE <= space.prefixlen <= LONGEST_PREFIX:
         raise FieldError(
             f"`{space}` cannot be cut into subnets",

@@ -242,8 +242,8 @@ class BatchCluster(HasNodes, Model, defer_build=True):
 
 def pool_image(size: VmSize) -> Image:
     """Returns the default image of a pool of that size. Only HPC images have GPU drivers; Batch
-    lists them for sizes with InfiniBand, and one was seen to work on others, see `rdma-only-image`.
-    Raises UserError if none fits."""
+    lists them for sizes with InfiniBand, and one was seen to work on others, see the check
+    `rdma-only-image`. Raises UserError if none fits."""
     if size.rdma:
         return default_image(size)
     for row in images().values():
