@@ -195,6 +195,9 @@ class TestCache:
         for _ in range(2):
             assert self._cached(service, tmp_path).price(VM.name, "eastus") is None
         assert len(price_server.queries) == 1
+        known = self._cached(None, tmp_path).price(VM.name, "eastus")
+        assert known is not None
+        assert known == snapshot().price(VM.name, "eastus")
 
     def test_price_cache_offline_returns_old_prices_with_their_date(
         self, price_server: Any, service: PriceService, tmp_path: Path
