@@ -127,7 +127,7 @@ def test_slurm_login_node_cloud_config_is_valid_without_daemons(
     remarks = [line for line in text.splitlines() if line.strip().startswith("# HPC images")]
     assert remarks == [], "what the document says to its reader is not sent"
     assert "SwitchName=cpu Nodes=" in text
-    assert "/etc/slurm/slurmdbd.conf" not in text, "it may hold a password"
+    assert "/etc/slurm/slurmdbd.conf" not in text, "it is the scheduler's alone"
 
 
 @pytest.mark.parametrize("size", [SIZE, "Standard_HB176rs_v4", "Standard_ND96isr_MI300X_v5"])

@@ -126,8 +126,9 @@ def check_plan(
     others: Collection[Mapping[str, Any]] = (),
     own: Collection[str] = (),
 ) -> list[Finding]:
-    """Runs the plan checks on a plan from `terraform show -json`, with the changes in `others`,
-    other stacks' plans, and the ids of the environment's `own` identities."""
+    """Runs the plan checks on a plan from `terraform show -json` and returns their findings.
+    `others` are the changes in other stacks' plans, and `own` the ids of the environment's own
+    identities."""
     from fairway_core.checks.resource_change import ResourceChange
 
     parts = {

@@ -1,5 +1,5 @@
-"""Rules on nodes that apply to environment files and to constructs, with paths and hints of
-files."""
+"""Rules on nodes that apply to environment files and to constructs. Each raises FieldError with the
+path of the file's field, and the hint names fields of the file."""
 
 from __future__ import annotations
 

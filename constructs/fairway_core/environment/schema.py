@@ -13,8 +13,8 @@ _REFERENCE = r"\$\{env:"
 
 
 def environment_schema() -> dict[str, Any]:
-    """Returns the schema of an environment file, with `defaults:`, which may have the missing
-    fields of an incomplete item, variables and keys for anchors."""
+    """Returns the schema of an environment file, with `defaults:`, variables and keys for anchors.
+    An item whose section has defaults may be incomplete: they may have the missing fields."""
     schema = schema_of(Environment, title="Fairway environment", reference=_REFERENCE)
     definitions, properties = schema["$defs"], schema["properties"]
     schema["patternProperties"] = {"^x-": {}}

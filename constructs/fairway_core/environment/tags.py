@@ -67,8 +67,8 @@ def _check_name(name: str) -> None:
 
 
 def check_number(tags: Mapping[str, str], *, of_zone: bool, ours: bool = False) -> None:
-    """Raises FieldError if a resource, or a private DNS zone, which takes fewer, does not take all
-    of these tags, with `ours` beside Fairway's own, or not their names."""
+    """Raises FieldError if a resource, or a private DNS zone, which takes fewer and restricts their
+    names, does not take all of these tags; with `ours` it has Fairway's own beside them."""
     own: tuple[str, ...] = _ALL_OURS if ours else ()
     most, where = limit("tags_of_resource"), "a resource"
     if of_zone:

@@ -105,8 +105,8 @@ def require_azure_names(items: Iterable[str]) -> None:
 
 
 def unlike(taken: Collection[str], what: str, example: str = "") -> Check:
-    """Returns a check that refuses items with a taken name, which is `what`; `{}` in the `example`
-    for another one is the name."""
+    """Returns a check that refuses items with a taken name, and says `what` it is; the hint ends in
+    the `example`, where `{}` is the name."""
 
     def check(items: Iterable[str]) -> None:
         for name in items:
