@@ -1,5 +1,6 @@
 """Tiers of the test suite, the tests that a change touches, and skips, which fail in CI."""
 
+import json
 import os
 from pathlib import Path
 
@@ -15,7 +16,9 @@ MODULES = {
     "program": "import pytest\npytestmark = pytest.mark.integration\ndef test_program(): pass",
     "night": "import pytest\npytestmark = pytest.mark.nightly\nraise ImportError",
     "mixed": "import pytest\n@pytest.mark.nightly\ndef test_long(): pass\ndef test_short(): pass",
+    "slow": "def test_slow(): pass",
 }
+SLOW = {"files": {}, "tests": {"test_slow.py::test_slow": 0.3}}
 
 
 @pytest.fixture
@@ -25,6 +28,7 @@ def suite(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.
 
     monkeypatch.setattr(tiers, "TESTS", pytester.path)
     monkeypatch.setattr(tiers, "DURATIONS", pytester.path / "durations.json")
+    (pytester.path / "durations.json").write_text(json.dumps(SLOW))
     monkeypatch.setattr(tiers, "NIGHTLY", ("folder",))
     for name, text in MODULES.items():
         (pytester.path / f"test_{name}.py").write_text(text)
@@ -36,9 +40,9 @@ def suite(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.
 @pytest.mark.parametrize(
     ("words", "outcomes"),
     [
-        (["--tier", "fast"], {"passed": 2, "deselected": 1}),
-        (["--tier", "usual"], {"passed": 3, "deselected": 1}),
-        (["--tier", "all"], {"passed": 5, "errors": 1}),
+        (["--tier", "fast"], {"passed": 2, "deselected": 2}),
+        (["--tier", "usual"], {"passed": 4, "deselected": 1}),
+        (["--tier", "all"], {"passed": 6, "errors": 1}),
         (["--tier", "usual", "folder/test_within.py"], {"passed": 1}),  # a nightly module is named
     ],
 )
