@@ -39,7 +39,8 @@ def node_facts(node: Node) -> dict[str, Any]:
 
 
 def nodes_of(target: Target, deadline: float) -> list[dict[str, Any]]:
-    """Returns all nodes, as `fairway nodes list --json` prints them."""
+    """Returns all nodes, as `fairway nodes list --json` prints them. Raises UserError for a target
+    that does not answer."""
     return [node_facts(node) for node in engine_for(target, deadline).nodes()]
 
 
@@ -54,7 +55,8 @@ def act_on_node(target: Target, action: str, node: str) -> None:
 
 
 def target_facts(targets: Sequence[KnownTarget], *, ask: bool) -> list[dict[str, Any]]:
-    """Returns a mapping for each target; `nodes_now` is null if it was not asked, or is silent."""
+    """Returns one mapping per target; `nodes_now` is null if it was not asked or does not answer;
+    see also `ready`."""
     counts: list[int | None] = [None] * len(targets)
     if ask:
         with ThreadPoolExecutor(max_workers=16) as pool:
