@@ -113,7 +113,8 @@ def read_targets(source: Path, environment: str | None = None) -> list[Target]:
     """Returns the targets in a folder of stacks or a file of outputs, sorted. Raises UserError for
     none, and for a folder with the stacks of another environment than this one."""
     try:
-        records = [*(_of_folder(source, environment) if source.is_dir() else _of_file(source))]
+        found = _of_folder(source, environment) if source.is_dir() else _of_file(source)
+        records = list(found)
     except RecursionError:
         message = f"{source} is nested too deep to be read"
         raise UserError.of("bad-outputs", message, _WRITE) from None
