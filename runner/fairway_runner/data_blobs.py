@@ -109,7 +109,8 @@ def entries(at: BlobPath, storage: Storage, *, recursive: bool) -> list[Entry]:
 
 
 def staging_job(target: Target, source: str, destination: str) -> Job:
-    """Returns a job that copies `CONTAINER:PATH` to `MOUNT:PATH`. Raises UserError if it cannot."""
+    """Returns a job that copies `CONTAINER:PATH` to `MOUNT:PATH`. Raises UserError if that is
+    impossible. An interrupted copy is resumed: existing files are not copied again."""
     container, colon, path = source.partition(":")
     if not colon:
         message = f"`{source}` does not say what to copy"

@@ -97,7 +97,8 @@ _ONE = "name a file, or a folder with files"
 
 
 def files_below(source: Path) -> tuple[dict[str, Path], list[Finding]]:
-    """Returns the files at a path by name, and warnings. Raises UserError if none can be read."""
+    """Returns the files of a folder by their paths in it, or one file by its name, and warnings
+    about other entries. Raises UserError if there are none, and for unreadable ones."""
     if source.is_file():
         return {source.name: source}, []
     if not source.is_dir():
@@ -314,7 +315,8 @@ class Download:
 
 
 def _blobs_at(at: BlobPath, storage: Storage) -> dict[str, BlobProperties]:
-    """Returns the blobs at a path by their paths below it. Raises UserError for unfit names."""
+    """Returns the blobs at a path by their paths below it, without those that stand for folders.
+    Raises UserError for names that no file here can have."""
     found: dict[str, BlobProperties] = {}
     listed = []
     try:

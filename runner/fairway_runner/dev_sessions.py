@@ -110,7 +110,8 @@ def has_jupyter(run: Run) -> bool:
 
 
 def active_sessions(store: RunStore, target: str | None = None) -> tuple[list[Run], list[Finding]]:
-    """Returns the active sessions, of one target or all, the newest last, and silent targets."""
+    """Returns the active sessions, of one target or all, the newest last, and the targets that do
+    not answer; `fairway list` names unreadable runs."""
     found: list[Run] = []
     for run in store.unsorted():
         with suppress(UserError, OSError):
@@ -164,7 +165,8 @@ class SessionAccess:
 
 
 def look(beside: Beside) -> SessionAccess | None:
-    """Asks for the session's access; None before its script has begun. Raises SessionFailed."""
+    """Asks the session for its access; returns None before its script has begun, as while its setup
+    runs. Raises SessionFailed if it does not answer, or gives an invalid answer."""
     said = beside.ask(["sh", "-c", _QUESTION])
     facts = dict(re.findall(r"^fairway-(\w+)=(.*)$", said, re.MULTILINE))
     if facts == {"begun": "no"}:

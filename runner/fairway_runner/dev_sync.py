@@ -150,7 +150,8 @@ class Known:
 
 @dataclass
 class Sync:
-    """Copier of changes to the folder `there`, by rsync or, if a side has none, as a tar file."""
+    """Copier of the changes of a session's code to the folder `there`, which all its nodes share:
+    by rsync, or as a tar file if one of the two sides has no rsync."""
 
     beside: Beside
     known: Known

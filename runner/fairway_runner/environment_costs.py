@@ -21,8 +21,9 @@ def cost_facts(
     prices: Prices,
     hours_per_day: float | None = None,
 ) -> dict[str, Any]:
-    """Returns all about the cost of its parts: money in `currency`, null if a price is unknown;
-    `complete` is false if a price is `missing` that does not depend on use."""
+    """Returns everything about the cost of its parts: money in `currency`, null if a price is
+    unknown. Sums cover known prices, and `complete` is true if only usage-based prices are missing;
+    `missing` has the parts of each resource that are not included."""
     found = estimate(parts, prices)
     known, count = found.known
     return {

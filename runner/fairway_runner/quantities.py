@@ -82,9 +82,9 @@ _TIME_OF_DAY = re.compile(r"(\d{1,2}):(\d{2})(?::(\d{2}))?", re.ASCII)
 
 
 def parse_moment(option: str, text: str, now: float | None = None) -> float:
-    """Parses `2h` (ago), `14:30` (the last one), `2026-11-01` or `2026-11-01T09:30`, of this
-    machine's zone if it has none, into seconds since 1970. Raises UserError, which names the
-    `option`."""
+    """Parses `2h` (ago), `14:30` (the last time it was that), `2026-11-01` or `2026-11-01T09:30`
+    into seconds since 1970. A time without a zone is in this machine's. Raises UserError, which
+    names the `option`, for anything else."""
     from fairway_core.light_fields import FieldError, seconds_of
 
     present = time.time() if now is None else now

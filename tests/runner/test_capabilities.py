@@ -1,6 +1,7 @@
 """Capabilities that engines declare, compared with what they do."""
 
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -266,7 +267,7 @@ def test_container_is_refused_where_a_mounted_path_has_a_separator(
 ) -> None:
     job = Job(name="x", command="true", container={"image": "a:1"})
     require_mountable(job.model_copy(update={"container": None}), there, Path(runs))
-    mount = lambda: require_mountable(job, there, Path(runs))  # noqa: E731
+    mount = partial(require_mountable, job, there, Path(runs))
     if path:
         assert refused(mount, f"^{path} cannot be mounted").path == "container"
     else:

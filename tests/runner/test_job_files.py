@@ -93,6 +93,9 @@ def test_job_file_settings_override_in_order_and_counts_may_be_templates(
     [
         ("mpirun", "use `openmpi`, `mpich` or `intelmpi`"),
         ("slurm", "`slurm` is a kind of target, not a template: fairway submit JOB --target NAME"),
+        ("sbatch", "submit to a target with Slurm: fairway targets list"),
+        ("pytorch", "use `torchrun`"),
+        ("python", "use `template: plain`, which runs the command as it is"),
         ("openmp", "did you mean `openmpi`?"),
         ("xyz", "list them with: fairway templates"),
         ("own.sh.j2", "did you mean `mine.sh.j2`?"),

@@ -322,8 +322,10 @@ def test_metrics_pattern_that_was_stopped_is_not_searched_again(
     monkeypatch.setattr(process_limits, "CPU_LIMIT", 0.2)
     monkeypatch.setattr(metrics, "_SLOW", {})
     begun: list[object] = []
-    real = metrics.values_of
-    monkeypatch.setattr(metrics, "values_of", lambda *given: begun.append(given) or real(*given))
+    real = metric_logs.values_of
+    monkeypatch.setattr(
+        metric_logs, "values_of", lambda *given: begun.append(given) or real(*given)
+    )
     for number in range(3):
         log.write_text("a" * 60 + f"!{number}\n")  # the log changes between searches
         with pytest.raises(UserError, match="metric `slow`"):

@@ -221,7 +221,9 @@ class Calls(Patient):
         if asked is not None and asked > self.deadline:
             said = f"asks to wait {asked:.0f} s"
         message = f"{self.service} {said} ({what}): {text}"
-        hint = "try again later" + ", or wait longer with --deadline" * Choice.offered
+        hint = "try again later"
+        if Choice.offered:
+            hint += ", or wait longer with --deadline"
         return ServiceAway(Finding(NO_ANSWER, message, hint), status=status, code=code)
 
 

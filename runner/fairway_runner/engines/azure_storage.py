@@ -90,9 +90,12 @@ class Storage:
     def read(self, container: str, name: str, first: int = 0, count: int | None = None) -> bytes:
         """Returns a blob's bytes from `first` on. Raises ServiceError 404 if it does not exist."""
         client = self.container(container)
-        get = lambda: bytes(client.download_blob(name, offset=first, length=count).readall())  # noqa: E731
+
+        def download() -> bytes:
+            return bytes(client.download_blob(name, offset=first, length=count).readall())
+
         try:
-            return self._call(container, name, get, brief=False)
+            return self._call(container, name, download, brief=False)
         except ServiceError as error:
             if error.status == 416:  # the blob ends before `first`
                 return b""

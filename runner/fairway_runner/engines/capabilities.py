@@ -211,7 +211,8 @@ def table() -> list[tuple[str, list[str]]]:
 
 
 def require_mountable(job: Job, target: Target, runs: Path) -> None:
-    """Raises UserError for a container whose folders, or `runs` here, it cannot mount by name."""
+    """Raises UserError for a container into which a folder of this name cannot be mounted. `runs`
+    has the runs of this machine."""
     if job.container is None:
         return
     shared = target.access.shared if target.access is not None else ""

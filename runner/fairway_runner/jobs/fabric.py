@@ -18,9 +18,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class FabricProfile:
-    """Settings of a script for nodes of one VM size. `environment` goes to every rank, `interfaces`
-    (for sockets) where neither node nor job has set it; `gpu_numa` has a NUMA node for each rank,
-    if each has one GPU; `mpirun` the arguments of each kind of MPI."""
+    """Settings of a launcher's script for nodes of one VM size. `environment` goes to every rank,
+    and `interfaces`, the network interfaces for each library's sockets, where neither node nor job
+    has set it. `gpu_numa` gives the NUMA node of each local rank's GPU, and is empty unless ranks
+    and GPUs match one to one. `mpirun` holds the arguments for each kind of MPI."""
 
     size: VmSize
     environment: Mapping[str, str]
@@ -35,7 +36,8 @@ class FabricProfile:
 
 
 def fabric_profile(target: Target, job: Job, *, sharp: bool = False) -> FabricProfile | None:
-    """Returns the profile of the target's size, None without one. Raises UserError if unknown."""
+    """Returns the profile of the target's VM size, or None if it names none; `sharp` asks for
+    in-network reduction, if the fabric has it. Raises UserError for an unknown size."""
     if not target.vm_size:
         return None
     try:

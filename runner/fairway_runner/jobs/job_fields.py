@@ -38,7 +38,8 @@ Identifier = Annotated[
 
 def changed_numbers(document: Document, names: Collection[str]) -> Iterator[Finding]:
     """Yields a warning about each number for these parameters that a template prints in another
-    form than the file: about 1.10, but not about 1e-4, which can only be meant as a number."""
+    form than the file: about 1.10, which prints as 1.1, but not about 1e-4, which can only be meant
+    as a number."""
     for path, value in leaves({key: document.data.get(key) for key in ("params", "sweep")}):
         if isinstance(value, bool) or not isinstance(value, int | float):
             continue
@@ -199,7 +200,8 @@ class _Placed(Model):
 
 
 def where_of(document: Document) -> Where | None:
-    """Reads the job's `target` alone, None if it has none. Raises UserError at an error's line."""
+    """Reads the job's `target` alone; None if it has none. Raises UserError with the line of an
+    error in it."""
     data = document.data
     if not isinstance(data, dict) or "target" not in data:
         return None

@@ -85,7 +85,8 @@ class Launchers:
         return [tool for launcher in self._ready.values() for tool in launcher.front_matter.needs]
 
     def render(self, job_file: JobFile, job: Job, use: ParamUse | None = None) -> str:
-        """Returns the script. Raises UserError at a line that fails, or for a useless parameter."""
+        """Returns the script, ready to run. Raises UserError at the template's line if it fails,
+        and for parameters without effect that `use` finds."""
         launcher, document = self.of(job_file, job), job_file.document
         if use is not None:
             use.require(job_file, launcher.file, launcher.environment, launcher.source)
@@ -234,7 +235,8 @@ def _located(fault: templating.TemplateFault, file: Path) -> UserError:
 
 
 def param_use(job_file: JobFile) -> ParamUse | None:
-    """Returns a search for useless parameters; None if the file lists all that any task has."""
+    """Returns a search for parameters without effect; None if the job's own file lists all of its
+    parameters, and no task overrides one."""
     document = job_file.document
     listed = section_of(document.text.data, "params").keys()
     if job_file.sweep is None and section_of(document.data, "params").keys() <= listed:

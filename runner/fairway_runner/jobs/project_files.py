@@ -102,7 +102,8 @@ def uploaded_code(origin: Origin) -> AbstractContextManager[None]:
 
 
 def known_git() -> Mapping[str, Any] | None:
-    """Returns git's facts from where code was sent: a repository's settings may be programs."""
+    """Returns git's facts about uploaded code, from where it was sent: git is not run here, since a
+    folder may be a repository whose settings are programs."""
     origin = _origin.get()
     return None if origin is None else origin.git
 
@@ -143,7 +144,8 @@ _KINDS = {stat.S_IFSOCK: "a socket", stat.S_IFIFO: "a pipe"}
 
 @dataclass(frozen=True)
 class Found:
-    """A path, that of an empty folder with `/`, and its target's status; None if dangling."""
+    """One path below the folder, with `/`, and the status of its target; None for a dangling link.
+    The path of an empty folder ends with `/`."""
 
     path: str
     status: os.stat_result | None
@@ -191,7 +193,8 @@ def _below(
     around: tuple[os.stat_result, ...],
     link: str = "",
 ) -> Iterator[Found]:
-    """Yields like `walk`; `around` are the folder and those that contain it, `link` led here."""
+    """Yields everything below a folder, like `walk`; `around` are the folders that contain it, and
+    itself; `link` has led here."""
     is_empty = True
     for entry, path, status in _kept(folder, prefix, leaves_out):
         is_empty = False
@@ -209,7 +212,8 @@ def _below(
 def _kept(
     folder: Path, prefix: str, leaves_out: LeavesOut
 ) -> Iterator[tuple[os.DirEntry[str], str, os.stat_result | None]]:
-    """Yields a folder's entries that still exist, with their paths below the top, and status."""
+    """Yields the entries of one folder: each with its path below the first folder, and its status.
+    Entries that have vanished since their names were read are skipped."""
     try:
         entries = list(os.scandir(folder))
     except FileNotFoundError:

@@ -99,9 +99,11 @@ _GENERATORS: dict[str, Callable[[Any], Iterator[Point]]] = {
 
 
 def points(section: Sweep, folder: Path, listed: Listed, drawn: Drawn) -> Iterator[Point]:
-    """Yields the values of each task's parameters, in order, on demand. `listed` has inputs' files,
-    `drawn` each task's values of an earlier draw. Raises FieldError, its path below the section,
-    for a generator without points or too many; UserError if the user's own function fails."""
+    """Yields the values of each task's parameters, in order, computed on demand. Relative files and
+    modules are looked up in `folder`; `listed` has the files of inputs by the inputs' names, and
+    `drawn` the values drawn earlier for each task, which are not drawn again. Raises FieldError,
+    its path below the section, if a generator has no points or the sweep has more than 100,000;
+    UserError if the user's own function fails."""
     total = 0
     for path, generator in section.generators():
         before = total
@@ -173,7 +175,8 @@ def _input_of(generator: Generator) -> str | None:
 
 
 def read_sweep(document: Document, folder: Path, listed: Listed, drawn: Drawn) -> JobSweep | None:
-    """Returns the sweep of a job file, or None; its other fields may need the values of a point."""
+    """Returns the sweep of a job file, or None. Raises UserError at the errors of its section. The
+    job's other fields are not checked: they may need the values of a point."""
     found = document.validate(_Swept)
     if found.sweep is None:
         return None

@@ -38,8 +38,9 @@ def file_points(paths: Iterable[str]) -> Iterator[dict[str, ParamValue]]:
 
 
 def matching_names(pattern: str, names: Iterable[str], where: str) -> list[str]:
-    """Returns the sorted `names` that the pattern matches, as `matching_files` matches a folder's.
-    Raises FieldError, which says `where` they are from, for none, too many, or unfit ones."""
+    """Returns the relative paths among `names` that the pattern matches, sorted, as
+    `matching_files` matches the files of a folder. Raises FieldError, which says `where` the names
+    are from, if there is none, too many, or a name that no command can have."""
     parts = _parts(pattern)
     found = sorted(name for name in names if len(parts) in _reached(parts, name))
     if len(found) > MOST_POINTS:
@@ -132,9 +133,10 @@ def _is_pattern(part: str) -> bool:
 
 
 def function_points(reference: str, folder: Path) -> Iterator[dict[str, ParamValue]]:
-    """Yields the mappings that the function yields or returns. Its `folder` is first in `sys.path`,
-    its output goes to standard error, and its modules are removed afterwards. Raises UserError at
-    its line for a failure or an unfit value; FieldError if there is no such function."""
+    """Yields the mappings that the function yields or returns, one at a time. Its `folder` is first
+    in `sys.path` while the user's code runs, and is removed afterwards, as is the module. Its
+    output goes to standard error. Raises UserError at the line of the user's code if that fails or
+    yields anything but a mapping of names to values; FieldError if there is no such function."""
     project_files.require_no_function()
     loaded = set(sys.modules)
     code = _UserCode(reference, folder.resolve())

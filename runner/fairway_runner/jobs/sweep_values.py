@@ -90,7 +90,8 @@ def _filled(values: list[Any]) -> list[Any]:
 
 
 def shape_discriminator(plain: type, expected: str) -> Discriminator:
-    """Returns a discriminator between the type `plain`, "as it is", and a model, "as a mapping"."""
+    """Returns a discriminator between a value of the type `plain`, tagged "as it is", and a model,
+    tagged "as a mapping"; an error for anything else says what was `expected`."""
 
     def shape(value: Any) -> str | None:
         if isinstance(value, plain):
@@ -267,8 +268,9 @@ class Distribution(OneKey):
     """`[value, …]`: one of the values, all equally likely."""
 
     def draws(self, seed: int, name: str) -> Iterator[ParamValue]:
-        """Yields values without end from the stream of that seed and name, with 12 significant
-        digits. Raises FieldError for a value that is too large for a number."""
+        """Yields values without end, from the stream of that seed and parameter name; another
+        version of Python may draw others. Numbers have 12 significant digits. Raises FieldError if
+        a value is too large for a number."""
         source, key, values = Random(f"{seed} {name}"), self.key, self.value  # noqa: S311
         draw = _DRAWS[key]
         while True:

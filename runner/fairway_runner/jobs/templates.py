@@ -74,7 +74,8 @@ class Option(Model):
 def resolve_options(
     given: Mapping[str, Scalar], declared: Mapping[str, Option], template: str, document: Document
 ) -> dict[str, Scalar]:
-    """Returns each declared option with its value or default. Raises UserError with all faults."""
+    """Returns every declared option with the job's value or its default. Raises UserError with a
+    finding for each that is unknown, missing or of another type, at its line of the `document`."""
     unknown = [name for name in given if name not in declared]
     findings = [_unknown(name, declared, template, document) for name in unknown]
     values: dict[str, Scalar] = {}
@@ -135,7 +136,8 @@ def template_paths(job_folder: Path) -> tuple[Path, ...]:
 
 
 def own_folders(job_folder: Path) -> tuple[Path, ...]:
-    """Returns the template folders beside the job, above it up to the project's, and of that."""
+    """Returns the folders for templates of the job's folder, of those above up to the project's,
+    and of that."""
     project, job = find_project()[0], Path(os.path.abspath(job_folder))  # noqa: PTH100 - no links
     above = (each for each in job.parents if each.is_relative_to(project))
     return tuple(folder / "job_templates" for folder in (job, *above, project))
@@ -238,7 +240,8 @@ def front_matter(file: Path, source: str) -> FrontMatter:
 
 
 def _in_template(finding: Finding, before: Sequence[str], source: str) -> Finding:
-    """Returns a comment's finding at its place in the template; `before` are the lines above."""
+    """Returns a finding about the first comment at its place in the template; `before` are the
+    lines up to the text of the comment."""
     at = finding.location
     if at is None:
         return finding
@@ -248,7 +251,8 @@ def _in_template(finding: Finding, before: Sequence[str], source: str) -> Findin
 
 
 def template_list(folder: Path) -> list[dict[str, str]]:
-    """Returns name, folder, and description or fault of each template that a job can name."""
+    """Returns name, description and folder of every template that a job in `folder` can name; the
+    description of an unreadable one is the reason."""
     listed = []
     for name, file in all_templates(folder).items():
         try:
@@ -260,7 +264,8 @@ def template_list(folder: Path) -> list[dict[str, str]]:
 
 
 def template_facts(name: str, folder: Path) -> dict[str, Any]:
-    """Returns the facts of a template, and a job that uses it. Raises UserError if none has it."""
+    """Returns a template's description, needs and options, and a job file that uses it. Raises
+    UserError if a job in `folder` can name no such template."""
     try:
         file = find_template(name, folder)
     except FieldError as error:

@@ -156,8 +156,9 @@ GAP = "\0"
 
 
 class Gap:
-    """Placeholder for shell text of that `length` and `number`, without trailing blanks, which is
-    inserted later. A template that reads it, or prints one without a number, fails."""
+    """Placeholder in a template for shell text of that `length`, which is inserted later: the one
+    of that `number`. It can be printed, and stripped of trailing blanks, of which it has none. A
+    template that reads it, or prints one without a number, fails."""
 
     def __init__(self, length: int = 0, number: int | None = None) -> None:
         self._length = length

@@ -61,18 +61,18 @@ class Machines:
 
 def machines_of(environment: Environment) -> list[Machines]:
     """Returns all VMs, each with its largest number."""
-    pools = (
-        [] if environment.owns_pool_nodes else [f"clusters.{name}" for name in environment.pools]
-    )
+    of_account = () if environment.owns_pool_nodes else environment.pools
+    pools = {f"clusters.{name}" for name in of_account}
     sized = [(_path(part.resource), part) for part in parts_of(environment) if part.size]
     return [
-        Machines(path, part.size, round(part.counts.maximum), part.spot, pool=path in pools)
+        Machines(path, part.size, round(part.counts.maximum), spot=part.spot, pool=path in pools)
         for path, part in sized
     ]
 
 
 def images_of(environment: Environment) -> dict[str, Image]:
-    """Returns the VMs' images with exact versions, by cluster; that of servers by the first."""
+    """Returns the images with exact versions of VMs, by the path of each cluster and, for the one
+    of all servers, of the first."""
     found = {}
     for name, cluster in environment.machine_clusters.items():
         chosen = image(cluster.image) if cluster.image else cluster.chosen_image
@@ -248,6 +248,7 @@ class Subscription:
 
     def _left(self, size: VmSize, *, spot: bool) -> tuple[int | None, int | None]:
         """Returns the vCPUs that the tightest of its quotas leaves, and the limit of that quota."""
+        # In Microsoft.Compute/usages all sizes share `cores`, and on Spot `lowPriorityCores` alone.
         names = ("lowPriorityCores",) if spot else (size.quota_family, "cores")
         wanted = {name.lower() for name in names if name}
         found = [

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class PromisedRole:
     """A built-in role on a resource, by its id, for a principal, described as `who`. Azure shows
-    `reason`; Terraform has it at `address` in the stack's `folder`, the file at `path` or ""."""
+    `reason`; Terraform has it at `address` in the stack's `folder`, the environment file at `path`
+    or ""."""
 
     scope: str
     role: str

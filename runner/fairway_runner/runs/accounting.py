@@ -158,7 +158,8 @@ def require_group(option: str, by: str | None, known: Sequence[str] = BY) -> Non
 
 def grouped(found: Sequence[Use], by: str | None) -> list[Group]:
     """Groups the uses by one of `BY`, the most expensive last, but months in order; without it each
-    run alone. A run is in the group of each of its tags, or in that called ""."""
+    run alone, in the order given. A run is in the group of each of its tags, and one without any in
+    that called ""."""
     groups: dict[str, Group] = {}
     for use in found:
         for key in _KEYS[by or "run"](use.run):

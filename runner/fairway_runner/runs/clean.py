@@ -39,8 +39,9 @@ def removable(
     older_than: float | None = None,
     states: Collection[str] = (),
 ) -> list[Run]:
-    """Returns the ended runs that meet all conditions; `older_than` is in seconds since their end.
-    Raises UserError for a named run that has not ended."""
+    """Returns the ended runs that meet all given conditions; without names, of all runs.
+    `older_than` is in seconds since their end. Raises UserError for a named run that has not
+    ended."""
     runs = [store.find(name) for name in names] if names else list(store.unsorted())
     now = time.time()
     chosen = []
@@ -81,7 +82,8 @@ def _unread(store: RunStore, chosen: Sequence[Run], *, is_named: bool) -> list[R
 
 
 def _end_of(run: Run) -> tuple[str, float]:
-    """Returns the run's state, and when it ended, was created or, if damaged, last changed."""
+    """Returns the run's state, and when it ended or else was created; of a damaged one, when its
+    folder was last written to."""
     try:
         status = run.status
         return status.state, status.ended or run.record.created
@@ -90,7 +92,9 @@ def _end_of(run: Run) -> tuple[str, float]:
 
 
 def remove(store: RunStore, runs: Iterable[Run]) -> Removed:
-    """Removes ended runs, leftovers, and then unused code. Raises UserError if a target is away."""
+    """Removes the runs' folders, remains of incomplete runs, and then the snapshots of code that no
+    run uses. A run that was started again meanwhile is left alone. Raises UserError if a target is
+    away."""
     removed, size = [], 0
     kept: list[Finding] = []
     for run in runs:

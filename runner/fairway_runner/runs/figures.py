@@ -34,7 +34,8 @@ Known = Annotated[float | None, _known]
 
 @dataclass(frozen=True)
 class Gpu(JsonRecord):
-    """A GPU: use as a fraction, bytes, watts, NVLink in bytes per second; None if unknown."""
+    """A GPU at one moment: use as a fraction, memory in bytes, power in watts, NVLink in bytes per
+    second; None if its driver does not report it."""
 
     index: int
     use: Known = None

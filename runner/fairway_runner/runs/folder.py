@@ -370,8 +370,9 @@ class RunFolders:
         return self.base / "runs"
 
     def create(self, record: RunRecord, files: Mapping[str, Content]) -> tuple[RunFolder, int]:
-        """Creates a run's folder atomically, with these `files` by their paths. Returns the run and
-        the descriptor that holds its lock. Raises UserError, TakenId if there is such a run."""
+        """Creates a run's folder atomically, with these `files` by their paths in it. Returns the
+        run and the open descriptor that holds its lock. Raises UserError if nothing can be written,
+        TakenId if there is such a run."""
         with self.recording():
             self.make()
             # A unique name: a killed process may have left a partial folder.
@@ -445,7 +446,8 @@ def _has_record(folder: Path) -> bool:
 
 
 def chosen_task(run: RunFolder, task: str | int) -> int:
-    """Returns the index of a task, by number, `finally` or step. Raises UserError for others."""
+    """Returns the index of a task in the run, given its number, `finally`, or the name of a step.
+    Raises UserError if the run has no such task."""
     names = [each.name for each in recorded_steps(run.folder)]
     if task in names:
         return names.index(str(task))
@@ -463,7 +465,8 @@ def chosen_task(run: RunFolder, task: str | int) -> int:
 
 
 def log_owner(run: R, task: T) -> tuple[R, T | None]:
-    """Returns a task's run and task; for a step of several tasks its own run, and all of them."""
+    """Returns the run and the task that have the log of a task: for a step of several tasks its own
+    run, and None for all of its tasks."""
     if task is not None and (steps := recorded_steps(run.folder)):
         step = steps[chosen_task(run, task)]
         own = type(run)(run.folder.with_name(step.run))

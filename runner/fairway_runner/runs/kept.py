@@ -29,7 +29,8 @@ class Kept(NamedTuple):
 
 def walk_outputs(folder: Path, outputs: Path) -> Iterator[Kept]:
     """Yields the paths below a folder that is, or is among, a task's outputs, in order. Links are
-    followed to these only: jobs write what they like, and other files are not theirs to read."""
+    followed to these only: jobs write what they like, on other machines and for other people, and
+    elsewhere are files that are not theirs to read."""
     if leads_out(folder, outputs):
         yield Kept(folder, is_fit=False)
         return
@@ -58,7 +59,8 @@ def say_left_out(names: Sequence[str]) -> None:
 
 
 def leads_out(path: Path, outputs: Path) -> bool:
-    """Returns True if a path leads out of a task's outputs, by links or by `..`."""
+    """Returns True if a path leads out of a task's outputs by links, the outputs' own folder
+    included, or by `..`."""
     top = outputs.parent.resolve() / outputs.name
     return not Path(os.path.realpath(path)).is_relative_to(top)
 

@@ -111,7 +111,8 @@ def submitter(folder: Path) -> dict[str, str] | None:
 
 
 def actions(folder: Path, submitted: float) -> list[dict[str, Any]]:
-    """Lists people's actions on a run, in order; none if people are not identified."""
+    """Lists the actions on a run with people and times, in order; empty if people are not
+    identified. Unreadable lines are left out."""
     found: list[dict[str, Any]] = []
     if by := submitter(folder):
         found.append({"action": "submit", "by": by["name"], "at": submitted})

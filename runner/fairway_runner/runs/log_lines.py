@@ -32,7 +32,8 @@ _PIECE = 1 << 20  # bytes that are read at once; a longer line is split
 
 @dataclass(frozen=True)
 class Line:
-    """A line of a log with its end, its attempt, from 1, its rank, and the `rest` without it."""
+    """An unchanged line of a log, with its end if it has one: its attempt, from 1; its rank label,
+    and the `rest` without that label."""
 
     attempt: int
     full: bytes
@@ -80,8 +81,9 @@ class LogFile:
         return data
 
     def piece(self, most: int = _PIECE, *, ended: bool, longest: int = 0) -> Iterator[Line]:
-        """Yields the next complete lines, of `most` bytes, or `longest` if the first has more; also
-        an unterminated one of an `ended` log, and the start of one that is longer than that."""
+        """Yields the next complete lines, `most` bytes at most, or `longest` if the first has more;
+        also an unterminated one at the end of an `ended` log, and the start, in whole characters,
+        of one that is longer than that."""
         data = self.read(most)
         if len(data) == most < longest and b"\n" not in data:
             data, most = data + self.read(longest - most), longest
@@ -106,7 +108,8 @@ class LogFile:
             yield Line(self.attempt, line, *split_label(line))
 
     def _begins(self, number: int, position: int) -> bool | None:
-        """Returns True if an attempt begins here; None if the line may be newer than the state."""
+        """Returns True if an attempt begins with the line at a position; None if the state of the
+        task may be older than the line."""
         status = self.status() if self.status is not None else None
         if status is None or (status.state == "queued" and number == status.attempts + 1):
             return True
@@ -154,7 +157,8 @@ class Selection:
 def logs_of(
     run: RunFolder, task: str | int | None = None, ranks: Collection[int] | None = None
 ) -> list[LogFile]:
-    """Returns the logs of a task, `setup`, or all. Raises UserError for an unknown task or rank."""
+    """Returns the logs of one task or `setup`, or of all tasks and the setup. Raises UserError for
+    an unknown task, or if ranks are asked for and the logs do not name them."""
     has_setup = (run.folder / "setup.jsonl").exists()
     numbers = () if has_setup and task == "setup" else task_numbers(run, task)
     logs = [
@@ -181,7 +185,8 @@ class LogLine:
 
 
 def pattern(text: str | None, option: str = "grep") -> re.Pattern[str] | None:
-    """Compiles a user's regular expression. Raises UserError, which names the option."""
+    """Compiles a user's regular expression. Raises UserError, which names the option, if it is
+    invalid."""
     if text is None:
         return None
     try:

@@ -70,7 +70,8 @@ def last_values(path: Path, patterns: metric_logs.Patterns) -> dict[str, float]:
 
 @dataclass
 class Values:
-    """A metric's last value, which may not be finite, and the bounds of all that are."""
+    """Summary of a metric's values in a log: the last one, which may be `nan` or infinite, and the
+    bounds of the others, which are finite if there are any."""
 
     last: float
     lowest: float
@@ -78,7 +79,8 @@ class Values:
 
 
 def all_values(path: Path, patterns: metric_logs.Patterns) -> dict[str, Values]:
-    """Returns the summary of each metric in a log, of which only what is new is read."""
+    """Returns the last, lowest and highest value of each metric in a log; of a long one only the
+    part written since the last call is read."""
     found, offset = _read_kept(path, patterns)
     log = metric_logs.MetricLog(path, patterns, offset, search=search, finite=False)
     _take(log.read(ended=False), found)
@@ -148,9 +150,10 @@ _MARK = "step of "
 
 @dataclass
 class Series:
-    """Values of one metric in order, thinned out evenly to `most`: `points` are (position from 0,
-    value), and `marks` the steps printed by then, by name. If `is_sampled`, only parts of the log
-    were read, and positions are approximate."""
+    """Values of one metric in order, thinned out evenly if there are more than `most`. `points` are
+    (position, value), the position counting every value from 0, and `marks` the steps that had been
+    printed by then, by their names. The last value is always `last`, at the position `end`. If
+    `is_sampled`, only parts of the log were read, and positions are approximate."""
 
     most: int = 1000
     points: list[tuple[int, float]] = field(default_factory=list)
@@ -179,7 +182,8 @@ class Series:
         self.last, self.last_marks = value, marks or {}
 
     def points_over(self, axis: str | None) -> list[tuple[float, float]]:
-        """Returns the points, and the last, over the steps of that name or positions from 1."""
+        """Returns the points over the steps of that name, or over their positions from 1, including
+        the last."""
         points, marks = list(self.points), list(self.marks)
         if self.count and points[-1][0] != self.end:
             points.append((self.end, self.last))
@@ -211,8 +215,9 @@ def series(
     steps: Mapping[str, re.Pattern[str] | None] | None = None,
     budget: int | None = None,
 ) -> dict[str, Series]:
-    """Reads each metric's series from a log; `steps` are the patterns of their own steps. Of a log
-    with more bytes than `budget` that many are read, in pieces."""
+    """Reads the series of each metric from a log; `steps` are the patterns of the metrics' own
+    steps, as far as the job gives them. Of a log with more bytes than `budget` only that many are
+    read, in pieces from its beginning to its end."""
     found = {name: Series(most) for name in patterns}
     own = {name: pattern for name, pattern in (steps or {}).items() if pattern is not None}
     # Steps first, so that a line's own step is known before its value.
@@ -256,7 +261,8 @@ _HIGHER |= {"reward", "iou", "throughput"}
 
 @dataclass(frozen=True)
 class MetricSetting:
-    """Settings of one metric: if its lowest value is best, None if unknown; its step's pattern."""
+    """Settings of one metric: `lower` is True if its lowest value is the best, None if unknown;
+    `step` is the pattern of the step that a value belongs to."""
 
     lower: bool | None = None
     step: re.Pattern[str] | None = None

@@ -42,7 +42,8 @@ def expected(run: RunFolder) -> Iterator[tuple[int, str]]:
 
 
 def empty_outputs(run: RunFolder) -> list[dict[str, Any]]:
-    """Returns `run_id`, `task` and `output` of each empty output of tasks that have succeeded."""
+    """Returns the outputs without a file of tasks that have succeeded: `run_id`, `task` and
+    `output`. For a run of several steps, those of its steps."""
     if has_steps(run.folder):
         return [each for step in begun_steps(run) for each in empty_outputs(step)]
     return [
@@ -67,8 +68,9 @@ def name_empty_outputs(run_id: str, found: Sequence[Mapping[str, Any]]) -> str:
 
 @dataclass(frozen=True)
 class Fetched:
-    """Result of a fetch: new paths, their bytes, and the number of files that were there. `lacking`
-    has `run_id`, `task`, `output` of outputs without a file, and if each `was_empty` at its end."""
+    """Result of a fetch: the paths copied to a folder, their size in bytes, and the number of files
+    that were there. `lacking` lists outputs of succeeded tasks that have no file: `run_id`, `task`,
+    `output`, and the flag `was_empty` for an output that was empty when the task ended."""
 
     folder: Path
     files: tuple[str, ...]
@@ -86,9 +88,10 @@ def fetch(
     arrived: Progress = no_progress,
 ) -> Fetched:
     """Copies the outputs and logs of all tasks, or of one, to `<folder>/[<step>/]<task>/`, each
-    file atomically. A warning names links that lead out of a task's outputs, and pipes. Raises
-    UserError, with nothing copied, for a different file, unless `force` replaces it. `arrived` is
-    called with the number of downloaded files and of all."""
+    file atomically; `task` may be a step. An identical existing file stays. A warning names links
+    that lead out of a task's outputs, and pipes. Raises UserError, with nothing copied, for a
+    different file, unless `force` replaces it. `arrived` is called with the number of downloaded
+    files and of all."""
     if has_steps(run.folder):
         return _fetch_steps(run, folder, task, force=force, arrived=arrived)
     tasks = range(run.record.tasks) if task is None else [chosen_task(run, task)]
@@ -217,7 +220,9 @@ def _same_file(path: Path) -> tuple[int, int] | Path:
 
 
 def _bring(file: _File, target: Path, known: Path | None) -> int:
-    """Creates one file atomically, linked to the `known` one if possible; returns its bytes."""
+    """Creates one file next to its destination and moves it there; returns its size in bytes. It
+    becomes another name of a `known` one with the same content, if the file system supports
+    that."""
     draft = draft_of(target, f".{os.getpid()}")
     try:
         if file.link:

@@ -98,7 +98,8 @@ class Column:
         return [min(values), max(values)]
 
     def known(self, run: Run, status: RunState, findings: list[Finding]) -> Any:
-        """Returns its value; None for an unreadable run, whose fault joins the findings."""
+        """Returns its value for a run; None if it is unreadable, which is added to the findings:
+        one run must not hide the others."""
         found: list[Finding] = []
         with _readable(found):
             return self.value(run, status)
@@ -114,7 +115,8 @@ def list_facts(found: Found, columns: Sequence[Column], findings: list[Finding])
 
 
 def sort_by_value(valued: Sequence[tuple[Any, T]], *, descending: bool = False) -> list[T]:
-    """Sorts by value, numbers before text, a list by its last one; those without come first."""
+    """Sorts things by their values in a column: numbers before text, and of several values the
+    last; those without one come first, in either order."""
     lacking: list[T] = []
     there: list[tuple[tuple[int, Any], T]] = []
     for value, each in valued:
@@ -140,9 +142,9 @@ def require_states(states: Iterable[str]) -> None:
 
 @dataclass(frozen=True)
 class Wanted:
-    """Conditions for a run, all of which must hold. `since` and `before` are in seconds since 1970,
-    `text` is searched for, ignoring case, in id, tags, note and job file. With `behind`, runs of
-    exactly the time `before` are included too if their ids come after it."""
+    """Conditions for a run, all of which must hold, as must all `tags`. `since` and `before` are in
+    seconds since 1970, `text` is searched for, ignoring case, in id, tags, note and job file. With
+    `behind`, runs of exactly the time `before` are included too if their ids come after it."""
 
     states: Collection[str] = ()
     name: str | None = None
@@ -193,8 +195,9 @@ def select(
     descending: bool = False,
     refresh: Callable[[list[Run]], list[Finding]] | None = None,
 ) -> Listing:
-    """Returns the runs that meet all conditions: the last `limit` by age, or by the column to
-    `sort` by. `refresh` first updates those that may be among them."""
+    """Returns the runs that meet all of the `wanted` conditions: the last `limit` of their order,
+    which ends with the newest, or with the highest value of the column to `sort` by. `refresh`
+    first updates those that may be among them."""
     wanted, listing = wanted or Wanted(), Listing()
     runs = _fitting(store, wanted, listing)
     last = limit if sort is None else None
@@ -260,7 +263,8 @@ def usage_of_runs(
     region: str | None = None,
 ) -> Spending:
     """Returns the usage of runs submitted `since`, on targets of one environment or any. Runs that
-    other machines have submitted to the targets to `ask` get a folder here; None asks no target."""
+    other machines have submitted to the targets to `ask` get a folder here; targets of another
+    environment are left out. If `ask` is None no target is asked, and runs count as last seen."""
     from fairway_runner.runs.accounting import environment_of, region_of, use_of
     from fairway_runner.runs.results import task_results  # lists need neither
 

@@ -239,8 +239,9 @@ STEPS_ENGINE = "steps"
 
 @dataclass(frozen=True)
 class StepRecord(JsonRecord, called="a step"):
-    """One step, and by name how others must end first: a word, or exit codes. If it `waits`, its
-    target does that, and it is submitted while they are active."""
+    """One step: its name, the ID of its run, its target; and for each step that it comes `after`
+    the required end: a word, or exit codes. `waits` is True if its run can wait for these on its
+    target: it is submitted while they are active."""
 
     name: str
     run: str
@@ -249,7 +250,8 @@ class StepRecord(JsonRecord, called="a step"):
     waits: bool = False
 
     def check(self, found: Fields) -> None:
-        """Raises Unfit for an invalid ID, which names a folder, and for an empty required end."""
+        """Raises Unfit for an invalid run ID, which names a folder too, and for a step to wait for
+        without a required end."""
         if not is_run_id(self.run):
             raise found.unfit("run")
         if not all(self.after.values()):
@@ -279,7 +281,8 @@ def steps_text(steps: Sequence[StepRecord]) -> str:
 
 
 def recorded_steps(folder: Path) -> list[StepRecord]:
-    """Reads a run's steps, if it has any. Raises UserError if damaged, or if the run is gone."""
+    """Reads the steps of a run; none for a run of one job. Raises UserError if the file is damaged,
+    or if the run is gone."""
     if folder.is_dir() and not has_steps(folder):
         return []
     return read_required(

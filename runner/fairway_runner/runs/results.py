@@ -98,7 +98,8 @@ class TaskResult:
         return last_values(self.run.log(self.index), patterns) if patterns else {}
 
     def known_metrics(self) -> tuple[dict[str, float], str | None]:
-        """Returns `metrics` whose patterns are fast enough, and the messages about others."""
+        """Returns the metrics as `metrics` does, without those whose pattern takes too long, and
+        the messages about these, None without any."""
         try:
             return self.metrics, None
         except UserError:
@@ -188,9 +189,10 @@ class BestTask:
 
 
 def best(run: RunFolder, metric: str | None, *, lowest: bool | None = None) -> BestTask:
-    """Returns the task whose last value of a metric is the best; `metric` may be omitted if the job
-    has one, and `lowest` if job or name says it. Tasks that failed, were ended or have diverged do
-    not count; the first among equals wins. Raises UserError if there is none, or it is unclear."""
+    """Returns the task whose last value of a metric is the lowest or highest; `metric` may be
+    omitted if the job has only one, and `lowest` if the job or the metric's name says which is
+    better. Tasks that failed, were cancelled, lost or have diverged do not count; the first among
+    equals wins. Raises UserError if there is no such task, or the choice is unclear."""
     name = metric_name(require_one_job(run).record.metrics, metric, run.id)
     if lowest is None:
         lowest = lower_is_better(run, name, "add --min or --max")
@@ -213,7 +215,8 @@ def best(run: RunFolder, metric: str | None, *, lowest: bool | None = None) -> B
 
 
 def lower_is_better(run: RunFolder, metric: str, hint: str) -> bool:
-    """Returns True if a metric's lowest value is the best. Raises UserError if it is not known."""
+    """Returns True if the lowest value of a metric is the best, by the job or the metric's name.
+    Raises UserError with that hint if neither says."""
     lower = metric_settings(run.folder, [metric])[metric].lower
     if lower is None:
         message = f"it is not known whether lower or higher `{metric}` is better"
@@ -224,7 +227,8 @@ def lower_is_better(run: RunFolder, metric: str, hint: str) -> bool:
 def metric_name(
     known: Iterable[str], metric: str | None, called: str, option: str = "--metric"
 ) -> str:
-    """Returns that metric, or the only one of those `known`. Raises UserError about its owner."""
+    """Returns the metric of that name among the `known` ones, or the only one. Raises UserError,
+    which names their owner (`called`) and the `option`, if it is unclear which."""
     names = list(known)
     if not names:
         hint = "give the job one, for example\nmetrics: {loss: 'loss=([0-9.]+)'}"

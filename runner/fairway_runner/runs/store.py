@@ -260,9 +260,10 @@ _AT_ONCE = 16  # targets
 def refresh_all(
     runs: Iterable[Run], *, logs: bool = False, patience: float | None = None
 ) -> list[Finding]:
-    """Refreshes the active runs on other machines, with `logs` also the output of those with
-    metrics; returns the problems of targets that do not answer. All are asked in parallel, for
-    `patience` seconds, or as long as their engines do."""
+    """Refreshes the active runs on other machines, and with `logs` also downloads the output of
+    those with metrics, even if they have ended; returns the problems of targets that do not answer,
+    whose runs stay as they were last seen. All targets are asked in parallel; an unreachable one is
+    asked once, and again for `patience` seconds, by default as long as its engine does."""
     by_target: dict[str, dict[tuple[str, bool], list[Run]]] = {}
     for run in runs:
         try:
@@ -289,7 +290,8 @@ def refresh_all(
 def _look(
     groups: Mapping[tuple[str, bool], Sequence[Run]], patience: float | None
 ) -> list[Finding]:
-    """Refreshes one target's runs by groups, until it does not answer; returns the problems."""
+    """Refreshes the runs of one target, until it does not answer; returns the problems. Runs with
+    the same engine and the same need for logs are refreshed together."""
     findings: list[Finding] = []
     for (_, printed), runs in groups.items():
         try:
@@ -313,9 +315,10 @@ def enter(
     node: int | None = None,
     rank: int | None = None,
 ) -> int:
-    """Runs the command in the environment, folder and container of a running task, by default the
-    first, and on its main node or that of a rank, on this terminal; returns its exit code. Raises
-    UserError if no such task runs, or it has no such node or rank."""
+    """Runs the command in the environment, folder and container of a running task, as its user, on
+    this terminal; returns its exit code. By default it is the first running task, and its main
+    node; a rank selects the node. Raises UserError if no such task runs, or it has no such node or
+    rank."""
     run.refresh()
     if run.state in FINAL_STATES:
         hint = f"look at its files: fairway fetch {run.id}"

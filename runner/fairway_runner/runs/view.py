@@ -81,7 +81,8 @@ def target_facts(run: Run) -> dict[str, Any]:
 
 def input_facts(run: Run) -> dict[str, Any]:
     """Returns the run, task and output behind each input that another run has kept, by name, and
-    for a best task the metric and its value: BEST and None until the first task begins."""
+    for a best task the metric and its value. Until the first task of this run begins, the best task
+    of a run that was active is BEST, and the value None."""
     found = legible_facts(run.folder / "provenance.json").get("inputs")
     inputs = found if isinstance(found, dict) else {}
     known = {name: each for name in inputs if (each := _kept_by(inputs[name]))}
@@ -119,7 +120,8 @@ def _kept_by(found: object) -> dict[str, Any] | None:
 
 
 def reason_of(run: Run, status: RunState) -> str | None:
-    """Returns the reason of a run's state, if none is recorded that of its only task's end."""
+    """Returns the reason of a run's state. If none is recorded: its only task exceeded its time,
+    its GPUs were idle, or a session unused; the tasks of a sweep report this themselves."""
     if status.reason or status.state != "failed" or run.record.tasks > 1:
         return status.reason
     with suppress(UserError, OSError):
@@ -144,7 +146,8 @@ _STATE = ("state", "exit_code", "node", "gpus", "cores", "reason")
 
 
 def task_facts(tasks: Iterable[TaskResult]) -> list[dict[str, Any]]:
-    """Returns the facts of tasks; `metrics_fault` is about metrics that cannot be read."""
+    """Returns the facts of tasks: parameters, state, exit code, times, last metrics, unreadable
+    metrics, and the path of the log."""
     known = ((task, *task.known_metrics()) for task in tasks)
     return [
         {
@@ -168,7 +171,8 @@ def task_facts(tasks: Iterable[TaskResult]) -> list[dict[str, Any]]:
 
 @dataclass(frozen=True)
 class RunView:
-    """One run, from its folder or a server; `rows` makes the facts of some of its tasks."""
+    """One run, from its folder or a server: in `head` everything but its tasks, as plain data, its
+    tasks, and in `rows` a function for the facts of some of these."""
 
     head: dict[str, Any]
     tasks: Sequence[Any]

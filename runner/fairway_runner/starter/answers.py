@@ -34,7 +34,8 @@ _USUAL = {"engine": "ssh", "location": "southcentralus", "budget": 1500, "email"
 
 @dataclass(frozen=True)
 class Answers:
-    """The answers; `budget` is USD a month, `nodes` the number of nodes, or the largest."""
+    """The answers; `budget` is in USD a month, `nodes` the number of nodes, or the largest if it
+    varies."""
 
     location: str
     engine: str

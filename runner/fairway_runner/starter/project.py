@@ -177,13 +177,15 @@ class Settings:
     def checked(
         cls, name: str | None, folder: Path, ssh_keys: tuple[str, ...], given: Mapping[str, Any]
     ) -> Settings:
-        """Returns the settings, by default named like the folder. Raises UserError for others."""
+        """Returns the settings, by default named like the folder. Raises UserError if Azure would
+        refuse one."""
         name = validated("--name", EnvironmentName, name or name_from(folder))
         return cls(name, Answers.of(given), ssh_keys)
 
     @cached_property
     def known(self) -> list[Finding]:
-        """Findings of `fairway check` but for placeholders. Raises UserError for other errors."""
+        """Findings of `fairway check` on these answers, except those about the placeholders for a
+        key and an address. Raises UserError for an error that only another answer can fix."""
         template = _FILES / "environments" / f"NAME.yaml{_SUFFIX}"
         with tempfile.TemporaryDirectory(prefix="fairway-") as folder:
             (file := Path(folder, "environment.yaml")).write_bytes(

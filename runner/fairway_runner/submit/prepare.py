@@ -107,9 +107,10 @@ def prepare(
 ) -> PreparedRun:
     """Checks a job and renders its tasks. Raises UserError if anything is wrong with it.
     `code_folder` replaces the job's own; with `asks` the target is asked. Outputs of runs that are
-    `coming` are not looked for. On its target the run waits for the active ones `before` it, to end
-    by `conditions` or else successfully. Without `copies` nothing is downloaded, and the result
-    must not be started."""
+    `coming`, which have not begun, are not looked for. The runs `before` it are active: on its
+    target it waits until they have ended as the `conditions` say by their IDs, or else
+    successfully. Without `copies` nothing is downloaded from elsewhere, and the result must not be
+    started."""
     unlisted: list[Finding] = []
     if sweeps_files(job_file.document.data):
         from fairway_runner.submit.run_inputs import resolve_files, unlisted_warnings
@@ -139,12 +140,12 @@ def prepare(
     budget = _within_limits(job, first, engine, launchers.needs(), asks=asks)
     secrets, collected = _secrets_and_code(job_file, job, folder, is_kept=code_folder is not None)
     sweep = swept.section if (swept := job_file.sweep) else None
+    is_here = capabilities.runs_here(target.engine)
+    directory = store.folder / run_id / "code" if is_here else folder
     plan = _plan(
         *(job, sweep, inputs, engine),
         run=run_id,
-        directory=str(
-            store.folder / run_id / "code" if capabilities.runs_here(target.engine) else folder
-        ),
+        directory=str(directory),
         tasks=len(points) + (job.finally_ is not None),
         after=after,
         conditions=conditions or {},

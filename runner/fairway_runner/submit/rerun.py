@@ -157,7 +157,12 @@ def prepare_again(
     with code.keep_snapshots(snapshots_of(run)), uploaded_before(facts, recorded_snapshot(run)):
         snapshot = _snapshot(run)
         before, after = _document(run, was), _document(run, edited)
-        if section_of(before.data, "code") != section_of(after.data, "code"):
+        # `code` of any form counts, also one that no job may have: this error says what to do.
+        code_before, code_after = (
+            each.data.get("code") if isinstance(each.data, dict) else None
+            for each in (before, after)
+        )
+        if code_before != code_after:
             message = f"`code`: a rerun has the code of {run.id}"
             raise after.error("bad-override", ("code",), message, _AGAIN, of_key=True)
         job_file = job_file_of(after, facts, snapshot, there)
@@ -200,7 +205,8 @@ def _require_one_job(run: Run) -> None:
 def job_file_of(
     document: Document, facts: Mapping[str, Any], snapshot: Path, target: Target
 ) -> JobFile:
-    """Returns the job in the folder of its code, or in its own if the code was a part of it."""
+    """Returns the job with the folder of its templates and of its sweep's files: that of the code,
+    unless the code was only a part of it."""
     if facts.get("sent") is True:  # and the job's folder no longer exists
         return JobFile(document, snapshot)
     folder = Path(facts.get("folder") or snapshot)
@@ -242,9 +248,10 @@ def _changes(before: Any, after: Any, path: str = "") -> Iterator[tuple[str, tup
 
 
 def retry(run: Run, *, failed_only: bool = False) -> dict[int, int]:
-    """Starts the unsuccessful tasks of an ended run again, or the failed ones; returns each one's
-    next attempt, from 1. A setup that succeeded is not repeated, `finally:` is. Raises UserError if
-    the run has not ended, has nothing to retry, or cannot run there."""
+    """Starts the unsuccessful tasks of an ended run again, or with `failed_only` the failed ones;
+    returns the number of each task's next attempt, from 1. Each continues from its checkpoints,
+    with as many retries as before; a setup that succeeded is not repeated, `finally:` is. Raises
+    UserError if the run has not ended, has nothing to retry, or cannot run there any more."""
     secrets = secret_values(recorded_facts(run, "job.json").get("secrets", {}), os.environ)
     run.refresh()
     lock = run.take_lock()

@@ -55,9 +55,10 @@ def add_kept(
     copies: bool,
     asks: bool,
 ) -> None:
-    """Adds the outputs of other runs, except `coming` ones; those of `going` runs appear later.
-    Raises UserError at its line for a missing one. With `copies` those on another target are
-    downloaded, without which nothing can start; with `asks` other targets are asked."""
+    """Adds the outputs of other runs to the inputs, except those of runs that are `coming`. Raises
+    UserError at its line for a missing one; outputs of the `going` runs appear when they end. With
+    `copies` those on another target are downloaded, without which nothing can start; with `asks`
+    the targets of other runs are asked for their states."""
     for name, source in job.inputs.items():
         if not isinstance(source, KeptInput | BestInput):
             continue
@@ -188,7 +189,8 @@ def _require_files(run: Run, kept: KeptOutput) -> None:
 def missing_outputs(
     step: NamedStep, runs: Mapping[str, str], jobs: Mapping[str, Job]
 ) -> Iterator[Finding]:
-    """Yields findings for a step's inputs that no other step makes; `runs` and `jobs` are all."""
+    """Yields findings for inputs from a step without such an output, or of an unclear task; `runs`
+    and `jobs` are those of all steps."""
     steps = {run: name for name, run in runs.items()}
     for name, value in inputs_of_runs(step.document):
         other = steps.get(str(value.get("best", value).get("run")))
@@ -222,8 +224,9 @@ def _wrong(name: str, value: Mapping[str, Any], other: str, job: Job) -> tuple[s
 
 
 def resolve_files(job_file: JobFile, target: Target, *, asks: bool = True) -> JobFile:
-    """Returns the job file with the files of its sweep's inputs; unless one `asks`, a single point
-    stands for those of remote targets. Raises UserError at an unstaged input's line."""
+    """Returns the job file with the files of the inputs that its sweep uses, or unchanged if it
+    uses none. Unless one `asks`, remote targets are not asked: a single point stands for all.
+    Raises UserError at its line for an input that is not staged from storage."""
     if not sweeps_files(job_file.document.data) or (sweep := job_file.sweep) is None:
         return job_file
     known, asks = section_of(job_file.document.data, "inputs"), asks or runs_here(target.engine)

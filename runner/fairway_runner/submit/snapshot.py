@@ -88,18 +88,20 @@ def list_files(
     folder: Path, exclude: Sequence[str] = (), *, gitignore: bool | None = False
 ) -> tuple[list[CodeFile], list[Finding]]:
     """Returns the same files, sorted by path, and warnings about others; reads none of them."""
-    filters: list[project_files.LeavesOut] = [
-        _exclusion(each) for each in (*project_files.NEVER, *exclude)
-    ]
+    patterns = (*project_files.NEVER, *exclude)
+    filters: list[project_files.LeavesOut] = [_exclusion(pattern) for pattern in patterns]
     ignored = Ignored(folder) if gitignore else None
-    filters += [ignored] if ignored else []
+    if ignored is not None:
+        filters.append(ignored)
+
+    def leaves_out(path: str, entry: os.DirEntry[str]) -> bool:
+        return any(each(path, entry) for each in filters)
+
     files: list[CodeFile] = []
     others: list[project_files.Found] = []
     total = 0
     try:
-        for each in project_files.walk(
-            folder, lambda *entry: any(is_out(*entry) for is_out in filters)
-        ):
+        for each in project_files.walk(folder, leaves_out):
             if (status := each.status) is None or not (each.is_file or each.is_folder):
                 others.append(each)
                 continue
@@ -122,7 +124,8 @@ def list_files(
 
 
 def _exclusion(pattern: str) -> project_files.LeavesOut:
-    """Returns a walk's filter: `x/` is a folder, `/x` and `./x` at the top, `**/x` there too."""
+    """Returns a filter of a walk: `x/` is a folder only, `/x` and `./x` only at the top, and `**/x`
+    at the top too."""
     wanted = pattern.rstrip("/")
     top = wanted.removeprefix(".").removeprefix("/") if wanted.startswith(("/", "./")) else ""
     patterns = {top} if top else {wanted, wanted.removeprefix("**/")}
@@ -170,7 +173,8 @@ def stored(digest: str, store: Path) -> Path:
 
 @contextmanager
 def keep_snapshots(store: Path, *, alone: bool = False) -> Iterator[None]:
-    """Keeps snapshots from removal, and with `alone` from being taken. Raises UserError."""
+    """Keeps snapshots from being removed within the block; with `alone`, also from being taken.
+    Raises UserError if nothing can be written there."""
     with writing(f"nothing can be written to {store}", "use a folder that you may write to"):
         store.mkdir(parents=True, exist_ok=True)
         lock = os.open(store / ".lock", os.O_RDWR | os.O_CREAT, 0o666)
@@ -215,7 +219,8 @@ _PLACES = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE")
 def ask_git(
     folder: Path, *arguments: str, options: Sequence[str] = ()
 ) -> subprocess.CompletedProcess[bytes] | None:
-    """Returns git's result for that folder alone; None if git is missing or takes too long."""
+    """Returns git's result for that folder, whatever repository the environment names; None if git
+    is missing or takes too long."""
     safe = [word for each in _SETTINGS for word in ("-c", each)]
     try:
         return subprocess.run(
@@ -257,7 +262,8 @@ class Ignored:
 
 
 def ignored_yet_sent(folder: Path, paths: Iterable[str]) -> list[Finding]:
-    """Returns a warning about files that Git ignores; none if that is all, or git fails."""
+    """Returns a warning that names the files that Git ignores; none if git fails, or ignores all of
+    them, because then the folder itself is ignored."""
     try:
         known = _ignored(folder)
     except UserError:
@@ -274,7 +280,8 @@ def ignored_yet_sent(folder: Path, paths: Iterable[str]) -> list[Finding]:
 
 
 def _ignored(folder: Path) -> set[str] | None:
-    """Returns the paths that Git ignores, folders as one; None outside of any work tree."""
+    """Returns the paths below a folder that Git ignores, a completely ignored folder as one path;
+    None if it is in no work tree."""
     itself = ask_git(folder, "check-ignore", "--quiet", "--", ".")
     if itself is not None and b"not a git repository" in itself.stderr:
         return None
@@ -300,7 +307,8 @@ _LARGEST_DIFF = 2**20
 
 
 def provenance(folder: Path, template: str, code_digest: str) -> tuple[dict[str, Any], str]:
-    """Returns a run's provenance and the diff against its commit; `template` is a text."""
+    """Returns the provenance of a run, and the diff against its commit ("" if there is none).
+    `template` is the text of the launcher's template."""
     try:
         user = getpass.getuser()  # the submitter's login name on this machine
     except (OSError, KeyError):  # a uid without an entry, as in some containers
@@ -342,8 +350,9 @@ def git_facts(folder: Path) -> tuple[Mapping[str, Any], str]:
 
 
 def _diff(folder: Path) -> str | None:
-    """Returns a folder's difference from its commit; None if git does not say. No program of the
-    repository's own settings has a part in it; filters of the user have."""
+    """Returns the difference of a folder's files from the commit; None if git does not say. No
+    program that the repository's own settings name has a part in it; those that the user has set up
+    filter files."""
     query = ("--show-scope", "-z", "--name-only", "--get-regexp", r"^(filter|lfs)\.")
     listed = ask_git(folder, "config", *query)
     if listed is None or listed.returncode not in (0, 1):  # 1: there are none

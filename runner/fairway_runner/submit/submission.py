@@ -50,7 +50,8 @@ def prepare_submission(
     asks: bool = True,
     copies: bool = True,
 ) -> PreparedRun:
-    """Checks a job file like `prepare`; `targets` replace its own. Raises UserError."""
+    """Checks a job file. Raises UserError if anything is wrong with it. `targets` replace its own,
+    `asks` and `copies` are as for `prepare`."""
     if run_id is not None:
         require_run_id(run_id)
     if has_steps(job_file.document.data):
@@ -92,8 +93,10 @@ def find_recorded(prepared: PreparedRun, store: RunStore) -> Run | None:
 
 
 def submit(prepared: PreparedRun, store: RunStore) -> Run:
-    """Records the run and starts it on the first target that accepts it, or resumes that of its ID.
-    Of targets that refuse it nothing is left. Raises UserError, which names them, if all do."""
+    """Records the run and starts it on the first of its targets that accepts it; an existing run of
+    the same ID and job is resumed. A target that refuses it keeps nothing of it; if all refuse,
+    nothing is left here, and the error names them all. Raises UserError if the target cannot be
+    reached."""
     try:
         return _submit(prepared, store)
     except TakenId:
@@ -130,7 +133,8 @@ def _submit(prepared: PreparedRun, store: RunStore) -> Run:
 
 
 def _with_passed(error: UserError, passed: Mapping[str, str]) -> UserError:
-    """Returns the last target's error with the others' reasons; nothing is recorded here now."""
+    """Returns the last target's error, with why others were passed over, but without the remark
+    that the run is recorded: nothing of it is left here."""
     found = [each for each in error.findings if each.id != CUT_OFF]
     tried = [passed_over_warning(name, why) for name, why in passed.items()]
     return error.with_findings([*found, *tried])
@@ -235,8 +239,9 @@ def _unusable(run: Run, name: str) -> UserError:
 
 
 def resume(run: Run, forgets: type[UserError] = Refused) -> Run:
-    """Completes a submission; of an unsent one to its target as that is now. Raises UserError while
-    another command submits it; a run that raises one of the `forgets` is removed."""
+    """Completes a recorded submission; a complete or ended one stays as it is, and one of which
+    nothing was sent goes to its target as that is now. Raises UserError while another command
+    submits it; a run that raises one of the `forgets` is removed."""
     here = runs_here(run.record.engine)
     if not run.never_began if here else run.status.is_final:
         return run  # elsewhere, a run may be cancelled before it is submitted

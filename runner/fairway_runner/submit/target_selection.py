@@ -34,7 +34,8 @@ _IN_ORDER = "give an order of your own: -s 'target=[FIRST, SECOND]'"
 def select_targets(
     job_file: JobFile, names: Sequence[str] = ()
 ) -> tuple[list[Target], list[Finding]]:
-    """Returns the targets, best first, and remarks. Raises UserError for unknown ones."""
+    """Returns the targets that the job may run on, the best first, and remarks about their order:
+    those that are named, or `local`. Raises UserError for unknown ones."""
     document = job_file.document
     own = None if names else where_of(document)
     names = names or (own.names if own is not None else ()) or [LOCAL]
@@ -65,8 +66,9 @@ def prepare_for(
     asks: bool = True,
     copies: bool,
 ) -> PreparedRun:
-    """Returns the job prepared for the first target with room, or if none is asked the first, with
-    others to try. Raises UserError with all faults on any of them."""
+    """Returns the job prepared for the first target that has room now, with the targets to try if
+    that refuses it; for the first of all unless one `asks`. Raises UserError with all that is wrong
+    with the job on any of them."""
     targets, remarks = select_targets(job_file, names)
     if len(targets) == 1:
         return prepare(job_file, targets[0], store, run_id=run_id, asks=asks, copies=copies)
@@ -121,8 +123,9 @@ def _fit(prepared: Sequence[PreparedRun]) -> tuple[list[PreparedRun], dict[str, 
 
 
 def targets_with_room(prepared: Sequence[PreparedRun]) -> tuple[list[PreparedRun], dict[str, str]]:
-    """Returns the first target with room and those after it, then full ones, and why. The last is
-    not asked: its own answer will do. Raises UserError if none answers."""
+    """Returns the first target with room now and those after it, then those on which the job would
+    wait, and the reasons by name. The last one is not asked: its own answer will do. Raises
+    UserError if none answers."""
     waits: list[PreparedRun] = []
     passed: dict[str, str] = {}
     away: list[UserError] = []
@@ -167,8 +170,9 @@ def passed_over_warning(name: str, why: str) -> Finding:
 def _cheapest_first(
     job_file: JobFile, targets: Sequence[Target], metric: str, store: RunStore
 ) -> tuple[list[Target], list[Finding]]:
-    """Returns the targets by hourly price, divided by a `metric`; those without a run that has it
-    come last, with a remark. Raises UserError if a price is unknown."""
+    """Returns the targets, the cheapest first, and remarks on unknown figures. A `metric` divides
+    the price of an hour of a run's nodes; targets without a run that has it come last, by their
+    price. Raises UserError if a price is unknown."""
     prices = {each.name: hourly_price(each, "target.cheapest", _IN_ORDER) for each in targets}
     if not metric:
         return sorted(targets, key=lambda each: prices[each.name]), []

@@ -263,7 +263,8 @@ def submitted_to(run: RunFolder) -> Target:
 
 
 def host_block(target: Target) -> str:
-    """Returns a target as a `Host` block of ~/.ssh/config. Raises UserError without ssh to it."""
+    """Returns a target as a `Host` block of ~/.ssh/config, for other programs. Raises UserError for
+    one that ssh cannot reach."""
     from fairway_runner.engines.remote import bastion
 
     access = target.access

@@ -39,7 +39,8 @@ def node_facts(node: Node) -> dict[str, Any]:
 
 
 def nodes_of(target: Target, deadline: float) -> list[dict[str, Any]]:
-    """Returns all nodes, as `fairway nodes list --json` prints them."""
+    """Returns all nodes, as `fairway nodes list --json` prints them. Raises UserError for a target
+    that does not answer."""
     return [node_facts(node) for node in engine_for(target, deadline).nodes()]
 
 
@@ -54,7 +55,8 @@ def act_on_node(target: Target, action: str, node: str) -> None:
 
 
 def target_facts(targets: Sequence[KnownTarget], *, ask: bool) -> list[dict[str, Any]]:
-    """Returns a mapping for each target; `nodes_now` is null if it was not asked, or is silent."""
+    """Returns one mapping per target; `nodes_now` is null if it was not asked or does not answer;
+    see also `ready`."""
     counts: list[int | None] = [None] * len(targets)
     if ask:
         with ThreadPoolExecutor(max_workers=16) as pool:
@@ -111,7 +113,8 @@ def read_targets(source: Path, environment: str | None = None) -> list[Target]:
     """Returns the targets in a folder of stacks or a file of outputs, sorted. Raises UserError for
     none, and for a folder with the stacks of another environment than this one."""
     try:
-        records = [*(_of_folder(source, environment) if source.is_dir() else _of_file(source))]
+        found = _of_folder(source, environment) if source.is_dir() else _of_file(source)
+        records = list(found)
     except RecursionError:
         message = f"{source} is nested too deep to be read"
         raise UserError.of("bad-outputs", message, _WRITE) from None

@@ -128,7 +128,8 @@ def test_azure_call_gives_up_within_its_deadline(
     fails = failing(*[http(503)] * 1000)
     finding = refused(lambda: made.call("a job", fails), "has not answered for 100 s")
     assert 80 < made.clock() <= 100
-    assert finding.hint == "try again later" + ", or wait longer with --deadline" * offered
+    more = ", or wait longer with --deadline" if offered else ""
+    assert finding.hint == f"try again later{more}"
 
 
 @pytest.mark.parametrize(("chosen", "seconds"), [(None, 30), (120.0, 120)])

@@ -64,6 +64,7 @@ def test_batch_recurrence_of_a_cron_line_has_its_interval_and_first_time(
         "* *",
         "*/15 9 * * *",
         "0 * * * 1",
+        "a b c d e",
     ],
 )
 def test_batch_recurrence_refuses_unsupported_cron_lines(line: str) -> None:

@@ -131,6 +131,7 @@ ENDED_TASK, OWN_130 = {"failureInfo": {"code": "TaskEnded"}}, {"exitCode": 130}
         (BY_FAIRWAY, ENDED_TASK, "cancelled"),
         (BY_FAIRWAY, OWN_130, "cancelled"),
         (BY_FAIRWAY, {"exitCode": 1}, "failed"),
+        ("UserTerminate", ENDED_TASK, "cancelled"),
         ("we need the nodes", ENDED_TASK, "cancelled"),
         ("MaxWallClockTimeExpiry", ENDED_TASK, "failed"),
         ("JMComplete", ENDED_TASK, "failed"),

@@ -183,7 +183,8 @@ def _adopt(
     if archive is None:
         return  # it was cleaned, or is just being submitted
     files = _unpacked(archive)
-    files |= adopted_record(submitted, files, account.target)[1]
+    _, kept = adopted_record(submitted, files, account.target)
+    files |= kept
     if run != submitted:  # turns the record of a schedule into that of one of its runs
         facts = json.loads(files["run.json"]) | {"id": run}
         facts["created"] = states.seconds(jobs[0].get("creationTime")) or facts["created"]
@@ -206,7 +207,8 @@ def _adopt(
 
 
 def _unpacked(record: bytes) -> dict[str, str]:
-    """Returns a record's texts: plain files of these names alone. Raises Unfit for no archive."""
+    """Returns the texts of a record: only plain files of these names, no matter who wrote it.
+    Raises Unfit for anything that is no such archive."""
     found = {}
     try:
         with tarfile.open(fileobj=io.BytesIO(record), mode="r:gz") as archive:

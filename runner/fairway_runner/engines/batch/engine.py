@@ -243,7 +243,8 @@ class BatchEngine(Engine):
         return sorted(found, key=lambda node: node.name)
 
     def order(self, action: str, node: str) -> None:
-        """Carries out an action of Batch's own; the node's tasks move elsewhere."""
+        """Carries out one of Batch's own four actions; the node's tasks move elsewhere. Raises
+        UserError for an unknown node."""
         self._require_name(node)
         verb, body = _ACTIONS[action]
         path = f"/pools/{self.account.pool}/nodes/{node}/{verb}"
@@ -258,7 +259,8 @@ class BatchEngine(Engine):
             raise self._unknown(node) from None
 
     def resize(self, nodes: int) -> None:
-        """Requests that many nodes. Raises UserError for too many, or a pool with a formula."""
+        """Requests that many nodes, Spot ones if the target's are. Raises UserError for too many,
+        or a pool that scales by a formula."""
         target, pool = self.target, self.account.pool
         if nodes > target.nodes.max:
             message = f"`{target.name}` has at most {target.nodes.max} nodes"

@@ -142,7 +142,8 @@ def staged_input(run_id: str, name: str, kept: KeptOutput, target: Target) -> St
 
 
 def missing_inputs(run: RunFolder, storage: Storage) -> dict[str, Path]:
-    """Returns the files to upload for inputs, by their names there. Raises Refused for one gone."""
+    """Returns the files to upload for the run's inputs, by their names in storage. Raises Refused
+    for an input that exists nowhere."""
     missing: dict[str, Path] = {}
     for each in read_plan(run.folder).staged:
         if each.source is None:

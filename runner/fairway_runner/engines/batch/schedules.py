@@ -111,7 +111,8 @@ class BatchSchedules:
         ]
 
     def _named(self, name: str) -> list[str]:
-        """Returns the ids of schedules of that name, or id: two machines may have created it."""
+        """Returns the ids of schedules of that name, or id: several if two machines created it at
+        once."""
         names = {str(each["id"]): metadata_of(each)[client.SCHEDULE] for each in self._own()}
         return [each for each in names if name in (each, names[each])]
 
@@ -134,7 +135,8 @@ class BatchSchedules:
         return sorted(found, key=lambda schedule: schedule.name)
 
     def act(self, action: str, name: str) -> list[str]:
-        """Acts on it; `delete` removes key, record and copied inputs, but no outputs of runs."""
+        """Acts on a schedule; `delete` removes key, record and copied inputs too, but no outputs of
+        its runs."""
         ids = self._named(name)
         if not ids:
             hint = f"its schedules: fairway schedule list --target {self.target.name}"

@@ -74,7 +74,8 @@ def ended_by_person(job: Facts) -> str:
 
 
 def why_disabled(job: Facts) -> str:
-    """Returns why no more tasks of a disabled job start, as Batch never says; or ""."""
+    """Returns why no more tasks of a disabled job start; "" if it is not disabled. Batch does not
+    mention it in the states of tasks and nodes."""
     if state_of(job) not in ("disabling", "disabled"):
         return ""
     go_on = f"az batch job enable --job-id {job['id']}"

@@ -75,7 +75,7 @@ class Submission:
     accepted: int = 0
 
     def new_key(self) -> bytes:
-        """Returns a private key, which is used if the run has none yet."""
+        """Returns a private key for its nodes, which is used if the run has none there yet."""
         return engine.new_key(f"fairway {self.run.id}")[0]
 
     @cached_property
@@ -96,7 +96,7 @@ class Submission:
         )
 
     def job(self) -> dict[str, Any]:
-        """Returns its job."""
+        """Returns its job in the form of a request."""
         metadata = {
             client.RUN: self.run.id,
             client.SUBMISSION: str(self.state.submission),

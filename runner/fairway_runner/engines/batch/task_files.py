@@ -130,7 +130,8 @@ def reopen_logs(run: RunFolder) -> None:
 
 
 def follow_logs(files: TaskFiles, statuses: Mapping[int, TaskState]) -> dict[int, LogCopy]:
-    """Appends new output of each task that has begun; returns how far it is copied by task."""
+    """Appends new output of each task that has begun, from its last attempt with any; returns how
+    far it is copied by task."""
     run = files.run
     with hold_lock(run.folder / "logs.lock"):
         copies = _LogCopies.read(run)

@@ -302,7 +302,8 @@ class Unpacking:
             thread.join()
 
     def require_success(self) -> None:
-        """Raises UserError for a bad tar file, OSError for a disk. Warns of what was left out."""
+        """Raises UserError for a bad tar file, OSError if it could not be written. Warns of what
+        was left out."""
         import tarfile
 
         if isinstance(self.error, tarfile.TarError | EOFError | zlib.error):

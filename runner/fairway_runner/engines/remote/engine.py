@@ -346,7 +346,8 @@ class ScheduledEngine(RemoteEngine[A]):
         raise NotImplementedError
 
     def hand_over(self, run: RunFolder, submission: Submission, code: str) -> tuple[str, ...]:
-        """Submits it. Raises UserError if that is refused: Refused for a run that never began."""
+        """Submits it to the scheduler. Raises UserError if that refuses it: Refused for a run that
+        never began, of which nothing is left there."""
         request = self.request(run, submission, code)
         try:
             return self.ask("submit.submit", request, SubmitReport).jobs

@@ -120,7 +120,8 @@ def known_logs(run: RunFolder, *, final: bool) -> dict[str, int]:
 
 
 def add_pieces(run: RunFolder, report: RunReport) -> None:
-    """Appends pieces to logs and samples, without bytes that are here; the caller has the lock."""
+    """Appends pieces to logs and samples, each without bytes that another command has written
+    meanwhile. The caller holds the lock."""
     folders = dict(_folders(run))
     files = [(folders[name] / "log.txt", piece) for name, piece in report.logs.items()]
     samples = run.folder / FIGURES

@@ -193,7 +193,8 @@ class Point:
 
 
 def throughput_metric(report: Report, wanted: str | None) -> str | None:
-    """Returns the `wanted` metric, or the first rate. Raises UserError if it does not exist."""
+    """Returns the metric of a task's speed: the `wanted` one, or the first that is a rate. Raises
+    UserError if the run has no metric of that name, or several steps."""
     if wanted is not None:
         return metric_name(require_one_job(report.run).record.metrics, wanted, report.run.id)
     return next((name for name in report.metrics if "per_second" in name), None)

@@ -150,10 +150,12 @@ _LEFT_OUT = frozenset({"name", "tags", "note", "notify", "command", "params", "m
 
 
 def compare(runs: Sequence[Run]) -> list[dict[str, Any]]:
-    """Returns a record for each task of the runs, and of the begun steps of others, in order,
-    without `finally:`. `differs` has the parameters and fields of the job that are not equal in all
-    of them, by dotted paths; `metrics` the last, lowest and highest values, None for one that is
-    not finite. Raises UserError for an unreadable run."""
+    """Returns a record for each task of the runs, in order, without `finally:`. A run with steps is
+    replaced by those of its steps that have begun. `differs` has the parameters and fields of the
+    job, by their dotted paths, that are not equal in all of them; `metrics` the last, lowest and
+    highest value of each, None in place of a last one that is not finite; `commit` is that of the
+    job's repository, `dirty` True if files differed from it. Raises UserError for an unreadable
+    run."""
     single = [each for run in runs for each in (begun_steps(run) or [run])]
     unique = list({run.id: run for run in single}.values())
     tasks = [(run, task) for run in unique for task in task_results(run) if not task.is_last]

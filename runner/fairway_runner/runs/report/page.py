@@ -28,8 +28,8 @@ def html_templates(package: str, folder: str) -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    shown = {"money": money, "number": number, "shown": format_cell}
-    environment.filters |= {**shown, "duration": duration, "iso": iso}
+    environment.filters |= {"money": money, "number": number, "shown": format_cell}
+    environment.filters |= {"duration": duration, "iso": iso}
     return environment
 
 
