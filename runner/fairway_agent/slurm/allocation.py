@@ -197,12 +197,12 @@ class SlurmNodes(SharedNodes):
         if is_prepared(task):
             folder = scratch_folder(task)  # on every node, without leftovers
             scratch.make(folder, keep=task.share is not None)
-            step, null = _on_others(task, "make", str(folder)), subprocess.DEVNULL
-            # The highest exit code of all nodes.
-            if step and (code := subprocess.call(step, env=_for_step(), stdin=null)):
-                nodes = ", ".join(host.name for host in task.hosts[1:])
-                message = f"{folder} cannot be made on each of {nodes} (exit code {code})"
-                raise Fault("no-scratch", message, scratch.FOREIGN_HINT, 4)
+            if step := _on_others(task, "make", str(folder)):
+                code = subprocess.call(step, env=_for_step(), stdin=subprocess.DEVNULL)
+                if code:  # the highest of all nodes
+                    nodes = ", ".join(host.name for host in task.hosts[1:])
+                    message = f"{folder} cannot be made on each of {nodes} (exit code {code})"
+                    raise Fault("no-scratch", message, scratch.FOREIGN_HINT, 4)
             return command
         prepare = processes.program("fairway_agent.prepare")
         return [*prepare, str(task.run_folder), "--outside", *command]
