@@ -73,7 +73,7 @@ def log_in(runtime: str, program: str, image: str, folder: str) -> dict[str, str
 
 
 def exchange_token(address: str, server: str, token: str) -> str:
-    """Exchanges an identity's token for the registry's own. Raises Failure without one."""
+    """Exchanges an identity's token for the registry's own. Raises Failure if it returns none."""
     form = {"grant_type": "access_token", "service": server, "access_token": token}
     body = send("POST", f"{address}/oauth2/exchange", form=form).body
     found = body.get("refresh_token") if isinstance(body, dict) else None
@@ -143,7 +143,8 @@ class Blob:
 
 
 def stage(entry: Staged, folder: Path) -> int:
-    """Downloads an entry's blobs, and returns how many were copied. Raises Fault if that fails."""
+    """Downloads an entry's blobs into the folder and returns how many were copied. Raises Fault if
+    there are none, or one cannot be."""
     from concurrent.futures import ThreadPoolExecutor
 
     folder.mkdir(parents=True, exist_ok=True, mode=0o755)
@@ -208,7 +209,8 @@ def _page(url: str, what: str) -> Element:
 
 
 def _retried(message: str, act: Callable[[], T]) -> T:
-    """Calls a function again if a connection breaks. Raises Fault if it always does."""
+    """Returns the result of a function, which is called again if a connection breaks. Raises a
+    Fault with the message if it always does."""
     why = ""
     for _ in range(_TRIES):
         try:

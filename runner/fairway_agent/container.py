@@ -70,8 +70,9 @@ def image_store_options() -> tuple[str, ...]:
 
 
 def fetch_image(podman: Sequence[str], image: str, environment: Mapping[str, str]) -> None:
-    """Pulls the image unless the host has it, after removing what killed tasks have left.
-    `environment` must not be a task's: Podman leaves a process behind. Raises Fault."""
+    """Pulls the image unless the host has it, once for all tasks that want it at the same time, and
+    first removes what killed tasks have left. `environment` must not be a task's: Podman leaves a
+    process behind for later use. Raises Fault if the image cannot be pulled."""
     with _kept_image(image) as file:
         # Containers of Fairway whose starter is gone: its process ID ends the name.
         listing = [*podman, "ps", "--all", "--filter=label=fairway.run", "--format={{.Names}}"]
@@ -171,7 +172,8 @@ def command_line(
     name: str,
 ) -> list[str]:
     """Returns the command line that runs a command in the container, in this process's directory.
-    `seen` has the host paths to mount, `names` the variables to pass. Enroot's image is a file."""
+    `seen` lists the host paths to mount, `names` the variables to pass. With enroot the image is a
+    file that was imported before."""
     here, image, options = str(Path.cwd()), container.image, container.options
     bound = [*seen, *(f"{path}:{path}:ro" for path in IMAGE_FILES if Path(path).exists())]
     if runtime.is_oci:

@@ -15,7 +15,8 @@ for others: the reason, and when nodes were last started for these, 0 for never.
 A program holds `control.lock` while it changes a field. One that hands a run over to its scheduler,
 or takes it back, holds `submit.lock`, and takes `control.lock` within.
 
-On this machine and on a plain cluster the run's supervisor is started and signalled here.
+On this machine and on a plain cluster a supervisor runs a run's tasks. It is started here,
+detached, and holds the run's `lock` for as long as it lives. Signals tell it to look, or to end.
 """
 
 from __future__ import annotations
@@ -171,7 +172,8 @@ def read(folder: Path) -> Control:
 
 
 def change(folder: Path, submission: int, **values: Any) -> None:
-    """Changes a submission's record. A later one begins empty; an earlier one stays as it was."""
+    """Changes fields of a submission's record. A later submission begins with an empty record;
+    changes to an earlier one are ignored."""
     with locked(folder):
         known = read(folder)
         if submission >= known.submission:
@@ -294,7 +296,8 @@ def is_supervised(folder: Path) -> bool:
 
 
 def lost_state(folder: Path, state: RunState, reason: str) -> RunState:
-    """Returns the state of a run without its supervisor, which ended with its last sign of life."""
+    """Returns the state of a run whose supervisor is gone, with its last sign of life as its end:
+    a change of its state, or a sample of a node."""
     ended = 0.0
     for sign in (folder / state_files.FILE, *(folder / FIGURES).glob("*.jsonl")):
         with suppress(OSError):

@@ -110,7 +110,8 @@ def read_plan(folder: Path, *, retry: bool = False) -> RunPlan:
     wanted = read_retry(folder) if retry else None
     if wanted is None:
         return plan
-    return replace(plan, retry=wanted, after=plan.after if wanted.after is None else wanted.after)
+    after = plan.after if wanted.after is None else wanted.after
+    return replace(plan, retry=wanted, after=after)
 
 
 def read_retry(folder: Path) -> Retry | None:

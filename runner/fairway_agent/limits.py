@@ -60,8 +60,8 @@ def due(plan: RunPlan, now: float, started: float | None, held: Held) -> float |
 
 
 def scheduler_limit(plan: RunPlan, preparation: float) -> float | None:
-    """Returns the seconds to set as a scheduler's limit: all that the job, which keeps its own
-    time, may use; None for no limit."""
+    """Returns the time limit in seconds to set at a scheduler: enough for all that the job, which
+    keeps its own time, may use. None for no limit."""
     spans = []
     if plan.timeout is not None:
         spans.append((plan.retries + 1) * (plan.timeout + plan.grace) + preparation)
@@ -84,7 +84,8 @@ def node_seconds(
     seen: Callable[[Path], float | None] | None = None,
 ) -> Held:
     """Computes the node-seconds used by the tasks of the run in a folder, from their state files.
-    A task that was killed is "running" for ever: `seen` returns its last sign of life."""
+    The state of a task that was killed says "running" for ever: `seen`, called with a task's
+    folder, returns when it last showed a sign of life."""
     total, going = 0.0, 0.0
     for name, number in nodes.items():
         state = state_files.read_task(folder / "tasks" / name)
@@ -144,7 +145,8 @@ class Watch:
         return self.due is not None and time.time() >= self.due and self._look()
 
     def look_back(self) -> bool:
-        """Returns True if a run of which no task runs has exceeded a limit since its start."""
+        """Returns True if the run has exceeded a limit, checked while no task runs to do so; False
+        for a run that has not started."""
         self.started = self._control.started if self.plan.is_limited else None
         return self.started is not None and self._look()
 
@@ -182,7 +184,8 @@ class Watch:
         return False
 
     def take_back(self) -> None:
-        """Removes the run's pending jobs; one that is just starting sees that it must not."""
+        """Removes the run's pending jobs from the scheduler, if it allows that. A job that is just
+        starting sees by itself that it must not."""
 
 
 _MOST = 1 << 20  # bytes of samples read at once; a sample of sixteen GPUs has 2,000

@@ -120,7 +120,7 @@ class MetricLog:
     def read(self, *, ended: bool = True) -> Iterator[tuple[str, float]]:
         """Yields the values printed since the last call, by the name of their metric; none of a log
         that does not exist yet. `ended` says that the log is complete, so that an unterminated last
-        line is read too. Raises what `search` raises."""
+        line is read too. Raises what `search` raises if a pattern takes too long."""
         try:
             file = self.path.open("rb")
         except FileNotFoundError:

@@ -150,8 +150,9 @@ _TEMPORARY = range(400, 500)  # RFC 5321, 4.2.1: a retry may succeed
 
 
 def deliver(orders: Sequence[dict[str, Any]], pauses: Sequence[float] | None = None) -> list[str]:
-    """Delivers all notifications of `due_notifications`, retries those that failed after each
-    pause, and returns why some were not accepted."""
+    """Delivers all notifications, retries those that failed after each pause, and returns why some
+    were not accepted. They are made by `due_notifications`: `{"url": …, "body": …}` or
+    `{"server": …, …}`."""
     left, lost = list(orders), []
     failures: list[str] = []
     for pause in (0.0, *(PAUSES if pauses is None else pauses)):
@@ -299,8 +300,8 @@ def send(folder: Path, plan: RunPlan, state: RunState, *, waits: bool) -> None:
 
 
 def record_end(folder: Path, task: str, submission: int) -> bool:
-    """Records the end of the task; returns True if it is the last one of its submission to do so,
-    which a killed one never does."""
+    """Records the end of the task. Returns True if all tasks of the submission have then recorded
+    theirs, which a killed one never does."""
     ended = folder / "ended" / str(submission)
     known, status = control.read(folder), state_files.read_task(folder / "tasks" / task)
     if known.submission != submission or status is None or not status.is_final:

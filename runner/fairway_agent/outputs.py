@@ -28,8 +28,10 @@ BROUGHT = "from-tasks"
 
 
 def collect(written: Path, kept: Path, outputs: Mapping[str, Output], *, succeeded: bool) -> None:
-    """Moves a task's files from `written` to where its `outputs` are kept. One of several is kept
-    in each, one of none stays, and one elsewhere, to whose folder a link leads, is copied."""
+    """Moves a task's files to where they are kept. `outputs` has for each id the patterns of its
+    files below `written`, and `when` they are kept: always, on success or on failure. A file that
+    belongs to several outputs is kept in each. Files of no output stay where they were written, and
+    those outside of `written`, to whose folder a link leads, are copied."""
     outcomes = ("always", "success" if succeeded else "failure")
     # By resolved paths: links give a file several names, of which an output keeps the first.
     chosen = {
@@ -61,7 +63,8 @@ def make_room(top: Path, path: Path) -> None:
 
 
 def make_folder(top: Path, folder: Path) -> None:
-    """Makes a folder below `top`; a link or file on the way, which leads elsewhere, is removed."""
+    """Makes a folder below `top`, in place of a link or file on the way: what comes later is not
+    written through a link that came earlier."""
     if (found := obstacle(top, folder)) is not None:
         found.unlink()
     folder.mkdir(parents=True, exist_ok=True)
@@ -148,7 +151,8 @@ _LONGEST_NAME = 240  # bytes: file systems allow 255, and a name that is taken i
 
 
 def draft_of(file: Path, ending: str) -> Path:
-    """Returns a path beside a file for its incomplete content, which no other file has."""
+    """Returns the path beside a file for its content until that is complete; no other file that is
+    copied there has that name."""
     import hashlib  # as above
 
     digest = hashlib.sha256(os.fsencode(file.name)).hexdigest()[:32]
@@ -190,9 +194,10 @@ def _true_path(file: Path) -> Path:
 
 
 def decide_best(folder: Path, plan: RunPlan) -> BestTasks:
-    """Returns the best tasks of other runs by the names of inputs. Raises Fault if a run has none.
-    The first task to begin writes the choice into the run's control record, so that all tasks, and
-    a retry, read the same; those that begin together choose alike, as the other run has ended."""
+    """Returns the best tasks of other runs by the names of inputs, and chooses those not chosen
+    yet. Raises Fault if a run has none. The first task to begin writes the choice into the run's
+    control record, so that all tasks, and a retry, read the same. Tasks that begin at the same time
+    choose alike, because the other run has ended."""
     from fairway_agent import control  # who collects outputs decides nothing
 
     wanted = [each for each in plan.chained if each.best is not None]

@@ -44,8 +44,9 @@ def watch(folders: Sequence[str], bell: socket.socket) -> threading.Event:
 
 
 def decide(folder: Path, plan: RunPlan, submission: int) -> list[str] | None:
-    """Returns the reasons against starting the run of a folder, as `run-id failed`; [] if there are
-    none, None while that depends on active runs. It is decided once for each submission."""
+    """Returns the reasons against starting the run of a folder, as `run-id failed`: an empty list
+    if it may begin, or None while that depends on runs that are still active. The decision is made
+    once for each submission: later changes of those runs have no effect."""
     with control.locked(folder):
         known = control.read(folder).of(submission).unmet
         if known is not None:

@@ -28,8 +28,8 @@ lie some that came with a project."""
 
 
 def program(module: str, *, waits: bool = False) -> list[str]:
-    """Returns the command line that runs a module of the bundle, or of the installed package;
-    `waits` marks it with WAITS."""
+    """Returns the command line that runs a module of the bundle, or of the installed package if
+    this is no bundle. `waits` marks the program with WAITS."""
     mark = ["-X", WAITS] if waits else []
     if not (BUNDLE / "__main__.py").exists():
         # -P: a json.py in the current folder is the job's, and must not replace Python's own. Older
@@ -151,7 +151,8 @@ def find_processes(*words: str) -> list[int]:
 
 
 def _each(file: str) -> Iterator[tuple[str, bytes]]:
-    """Yields the id of each process and the content of its file of that name, if readable."""
+    """Yields the id and the content of that /proc file of each process, as far as this user may
+    read it and the process still runs."""
     # Plain descriptors for speed: this reads every process after every task.
     for name in filter(str.isdecimal, os.listdir("/proc")):  # noqa: PTH208 - as above
         with suppress(OSError):
@@ -169,8 +170,9 @@ some cannot at once, or never."""
 
 
 def end(sessions: Collection[int], grace: float) -> set[int]:
-    """Ends every process of the sessions: the program's own get SIGTERM and `grace` seconds, in
-    which a launcher ends after its ranks, and then all get SIGKILL. Returns those that are left."""
+    """Ends every process of the sessions. The program's own processes get SIGTERM and `grace`
+    seconds, in which a launcher ends by itself once its ranks have ended; everything that is left
+    then gets SIGKILL. Returns those that are left even so."""
     if not members(sessions):
         return set()
     signal_sessions(sessions, signal.SIGTERM)
@@ -223,7 +225,8 @@ def signal_sessions(sessions: Collection[int], number: signal.Signals) -> None:
 
 def signal_processes(pids: Collection[int], number: signal.Signals) -> None:
     """Sends the signal to the processes that do the job's work, or to all if none does. Parents
-    come first: a shell with a trap could see the end of its child, and end, before its signal."""
+    come before their children: a shell with a trap would otherwise see the end of its child, and
+    could end before it gets the signal itself."""
     first = [pid for pid in pids if _is_signalled_first(pid, number)] or pids
     _send(sorted(first, key=lambda pid: (start_ticks(pid), pid)), number)
 
@@ -238,7 +241,8 @@ def start_ticks(pid: int) -> int:
 
 
 def kill(sessions: Collection[int]) -> set[int]:
-    """Kills every process of the sessions, waits for PATIENCE, and returns those that are left."""
+    """Kills every process of the sessions, and waits until none is left, or for PATIENCE; returns
+    those that are left."""
     deadline = time.monotonic() + PATIENCE
     while alive := members(sessions):
         _send(alive, signal.SIGKILL)
@@ -293,7 +297,8 @@ class Guard:
             os.write(self._writing, line.encode())
 
 
-# The kernel's maximum is 24.8 days (epoll_wait: milliseconds in an int); callers check again.
+# The kernel's maximum is 24.8 days (epoll_wait: milliseconds in an int). Callers check again after
+# every wait, so waking up early costs nothing.
 _LONGEST = 3600.0
 
 # Signals for a task's programs.
@@ -325,7 +330,7 @@ def handle_term(handler: Callable[..., object]) -> None:
 
 def wait(wakeup: socket.socket, deadline: float | None) -> None:
     """Waits until `wakeup` is readable, and drains it, or until the `deadline` on the monotonic
-    clock, for an hour at most."""
+    clock, at most an hour; callers check what has happened."""
     left = _LONGEST if deadline is None else deadline - time.monotonic()
     with selectors.DefaultSelector() as selector:
         selector.register(wakeup, selectors.EVENT_READ)

@@ -2,8 +2,9 @@
 scheduler's report on their jobs.
 
 A task writes its own states while it runs. A state that it cannot write, because it has not begun,
-its node died or the scheduler ended it, is decided here by one rule for all schedulers, whenever
-somebody looks. A final state never changes. Looking changes nothing at the scheduler.
+its node died or the scheduler ended it, is decided here by one rule for all schedulers, whenever a
+client or a program of the run looks. A final state never changes. Looking changes nothing at the
+scheduler.
 """
 
 from __future__ import annotations
@@ -149,7 +150,8 @@ class Reconciliation(ABC):
 
     @cached_property
     def unmet(self) -> list[str]:
-        """Runs that did not end as this one requires, each with its outcome."""
+        """Runs that did not end as this one requires, each with its outcome: why its tasks were
+        cancelled without anybody's order, or never began."""
         number = self.control.submission
         plan = job_facts.read_shared_plan(self.folder, retry=number > 0)
         if not plan.after:

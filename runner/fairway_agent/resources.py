@@ -86,9 +86,10 @@ class Wanted(JsonRecord, called="what a task wants"):
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """Share of a node allocated to a task: the numbers of its GPUs and cores (none if another
-    program keeps the task on its own), the fraction of the node, of the resource of which it has
-    most, and the first and last port of its own range. `lock` is the descriptor that holds it."""
+    """Share of a node allocated to a task: the numbers of its GPUs and cores, the fraction of the
+    node (of the resource of which it has most), and the first and last port of a range that no
+    other share of the node has. Cores are left out if another program keeps the task on its own.
+    `lock` is the descriptor that holds the share, if this process does."""
 
     gpus: tuple[int, ...]
     cores: tuple[int, ...]
@@ -169,7 +170,8 @@ def pin(cores: Sequence[int]) -> None:
 
 
 def own_cores() -> tuple[int, ...]:
-    """Returns the cores that a scheduler has pinned this process to; none if it may use all."""
+    """Returns the cores that a scheduler has pinned this process to; none if it may use all of the
+    node's: then its share of processor time is enforced in another way, or not at all."""
     cores = tuple(sorted(os.sched_getaffinity(0)))
     return () if len(cores) == os.cpu_count() else cores
 

@@ -57,7 +57,11 @@ class Machine:
         if not before or seconds <= 0:
             return found
         # A counter that has decreased belongs to a replaced device.
-        grown = {n: max(0.0, value - before[n]) for n, value in counters.items() if n in before}
+        grown = {
+            name: max(0.0, value - before[name])
+            for name, value in counters.items()
+            if name in before
+        }
         if total := grown.pop("cpu_total", 0.0):
             found["cpu"] = grown.pop("cpu_busy", 0.0) / total
         if "io_wait" in grown:
@@ -77,7 +81,8 @@ class Machine:
         return {"io_wait": float(line.rpartition("total=")[2]) / _MICROSECONDS}
 
     def _disks(self) -> dict[str, float]:
-        """Source: docs.kernel.org/admin-guide/iostats.html. Partitions and RAIDs do not count."""
+        """Source: docs.kernel.org/admin-guide/iostats.html. Counts physical disks only: partitions
+        and RAIDs on them would count twice."""
         read = written = 0.0
         for line in (self.proc / "diskstats").read_text().splitlines():
             words = line.split()
@@ -90,7 +95,8 @@ class Machine:
         """Source: proc_pid_net(5), and `master` of the kernel's ABI/testing/sysfs-class-net.
 
         An adapter that belongs to another device, as with Azure's accelerated networking, counts
-        with that one; those of a bond or a bridge count themselves. Without any device, all count.
+        with that one; those of a bond or a bridge, which is no device, count themselves. If there
+        is no device, all count.
         """
         found: dict[str, list[str]] = {}
         for line in (self.proc / "net/dev").read_text().splitlines()[2:]:
@@ -138,17 +144,19 @@ _GRACE = 10.0  # seconds for other nodes' samplers to end
 
 
 def sampler(run: Path | None, seconds: float, parent: int | None = None) -> list[str]:
-    """Returns the command line that samples this node, into the run's folder or to its output. It
-    ends with the process `parent`, which starts it, or with the one it finds once Python runs."""
+    """Returns the command line that samples this node, into the run's folder or to its output. The
+    sampler ends with the process `parent`, which has to start it directly; otherwise with the
+    process that started it, which it learns only once Python runs."""
     words = [*processes.program("fairway_agent.sampler"), str(run or "-"), f"{seconds:g}"]
     return words if parent is None else [*words, str(parent)]
 
 
 @dataclass
 class Sampling:
-    """Sampler of a task's nodes, which takes a sample every `seconds`; never if that is None.
-    `words` returns the command line of a sampler on each node, which runs in the `environment`
-    without the `hidden` variables, and appends its output to the file `printed`, if given."""
+    """Sampler of a task's nodes, started after the first seconds. It takes a sample every
+    `seconds`, none if that is None. `words` returns the command line that runs a sampler on each
+    node, and is called when it starts; `environment` is that of the command, without the `hidden`
+    variables. Its output is appended to the file `printed`, if given."""
 
     seconds: float | None = None
     words: Callable[[float], list[str]] = lambda _: []

@@ -67,7 +67,8 @@ def prepare(environment: Mapping[str, str]) -> None:
     """Creates the attempt's own folder, and ends and removes what others have left behind.
 
     The caller's run has this node, or its share of it, to itself: any other lease of the same
-    devices is left from a killed supervisor. For Slurm's jobs see `slurm.allocation`.
+    devices is a leftover of a run whose supervisor was killed. Slurm's jobs are an exception: see
+    `slurm.allocation`.
     """
     if LEASE in environment:
         from fairway_boot.cluster import own_name

@@ -43,8 +43,8 @@ class Staged(JsonRecord, called="a staged input"):
 
 @dataclass(frozen=True, slots=True)
 class Best(JsonRecord, called="`best`"):
-    """Choice of a run's best task: its last value of a metric, which the pattern finds in the
-    output, is the lowest or the highest."""
+    """Choice of a run's best task: the one whose last value of a metric, found in the tasks' output
+    by the pattern, is the lowest or the highest."""
 
     metric: str
     pattern: str
@@ -54,8 +54,9 @@ class Best(JsonRecord, called="`best`"):
 @dataclass(frozen=True, slots=True)
 class Chained(JsonRecord, called="an input of another run"):
     """An input that a task of another run has kept: the folder `path`, relative to the parent of
-    the folder `runs`, copied from `source`, the same folder in the submitting project, if the other
-    run is of another. A `*` in `path` stands for the number of the `best` task."""
+    the folder `runs`. If that is not the other run's own project, it is copied from `source`, the
+    same folder in the submitting project. A `*` in `path` stands for the number of the `best` task,
+    which is known once the other run has ended."""
 
     name: str
     path: str
@@ -268,8 +269,9 @@ class Output(JsonRecord, called="an output"):
 
 @dataclass(frozen=True, slots=True)
 class TaskSpec(JsonRecord, called="a task"):
-    """One task: its number or name, its size, script, point of a sweep, outputs, and own variables;
-    the directory of its checkpoints, if the job names one, and its share of a node, if not all."""
+    """One task: its number or name; its point of a sweep; its size; its outputs; the directory of
+    its checkpoints, if the job names one; its own variables; its script. `wanted` is its share of a
+    node, unless it takes the entire node."""
 
     SPARSE = True
 

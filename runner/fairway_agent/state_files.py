@@ -60,11 +60,12 @@ class TaskState(JsonRecord, called="the state"):
     joined by commas), and `log_size` how many bytes an ended task has printed; `begins` has the
     bytes of its log at which its attempts after the first begin. `job`, `submission` and `stopped`
     belong to a scheduler: its job id, the submission that this was for, and true if the scheduler
-    ended it. `requeues` counts how often Slurm or Batch restarted the task elsewhere. `ends` counts
-    the attempts of this start of the run that did not end well, by cause. `gpus` and `cores` are
-    the numbers of its devices, and `part` the fraction of the node, if it has not all. `best` says
-    which tasks of other runs kept its inputs, if that was decided when it began, `empty_outputs`
-    which outputs of a task that has succeeded have no file.
+    ended it. `requeues` counts how often Slurm or Batch restarted the task elsewhere.
+    `ends` counts the attempts of this start of the run that did not end well, by cause: an `error`,
+    a lost `node`, a `preemption`. `gpus` and `cores` are the numbers of its devices, and `part` the
+    fraction of the node, if it has not the entire node. `best` says which tasks of other runs kept
+    its inputs, if that was decided when it began. `empty_outputs` names the outputs without a file
+    of a task that has succeeded.
     """
 
     SPARSE = True
@@ -148,8 +149,9 @@ class RunState(JsonRecord, called="the state"):
 
 
 def exit_code_of(state: RunState, codes: Iterable[int | None]) -> int:
-    """Returns the job's own code: 0, or that of the first of its setup and tasks that did not
-    succeed; 124 for a run over its own limit; 130 and 5 for a cancelled and a lost one."""
+    """Returns the job's own code, given those of its setup and of its tasks in their order: 0, or
+    that of the first that did not succeed; 124 for a run over its own limit; 130 and 5 for a
+    cancelled and a lost one, no matter how its programs ended then."""
     if state.state == "succeeded":
         return 0
     if state.exit_code:
@@ -190,7 +192,8 @@ class States:
             del self.late[path]
 
     def wait(self, wakeup: socket.socket, deadline: float | None) -> None:
-        """Waits as `processes.wait` does, and tries to write late states in between."""
+        """Waits as `processes.wait` does, but no longer than until the next try to write late
+        states, and writes them then."""
         from fairway_agent import processes  # who reads states waits for nothing
 
         if self.late:
@@ -237,7 +240,7 @@ def is_held(lock: int) -> bool:
 
 
 def write(folder: Path, state: RunState | TaskState) -> None:
-    """Replaces the state file of a folder."""
+    """Replaces the state file of a folder atomically."""
     files.write_json(folder / FILE, state.to_json())
 
 

@@ -51,8 +51,9 @@ class Supervisor:
     `stage` is the one whose tasks run. `blocked` says that the next task waits for what others use,
     and `notified` is the process that reports that. `patience` knows why a task cannot start just
     now. `limit` names the run's own limit that it has exceeded, and `limit_due` when it will exceed
-    one, on the monotonic clock. `spent` counts the node-seconds of ended attempts. `cancelled` has
-    the names of tasks that were cancelled one by one, and `ending` is why all are to end.
+    one, on the monotonic clock. `spent` counts the node-seconds of attempts that have ended.
+    `cancelled` has the names of tasks that the user has cancelled one by one. `ending` is why all
+    are to end: the user cancels the run, or its machine stops.
     """
 
     folder: Path
@@ -363,7 +364,8 @@ class Supervisor:
         return min((each for each in due if each is not None), default=None)
 
     def _outcome(self) -> str:
-        # A setup that was told to end has not failed.
+        # A setup that was told to end has not failed; and a run that was told to end may have ended
+        # by itself before.
         setup_failed = self.setup_failed and not self.ending
         ended = state_files.end_state(self.counts, setup_failed=setup_failed)
         return "failed" if self.limit else ended

@@ -29,8 +29,9 @@ class Mask:
     """
 
     def __init__(self, secrets: Iterable[str]) -> None:
-        """Takes the secrets' values. Each line of one is a secret too, as a terminal or a launcher
-        may change the line ends, and so is each as Python or JSON write it, as errors often do."""
+        """Takes the secrets' values. Each line of one is a secret of its own, because a terminal or
+        a launcher may change the line ends. Errors and settings often print values as Python or
+        JSON write them, with a backslash before a quote: these forms are masked too."""
         words: set[bytes] = set()
         for secret in secrets:
             if len(secret.strip()) < _SHORTEST:
@@ -170,8 +171,8 @@ def attempt_begun(line: bytes) -> int | None:
 
 
 def append(log: Path, line: str) -> int:
-    """Appends a line to a log, after an unterminated one too, and returns the offset at which it
-    begins; a full disk loses it."""
+    """Appends the line to a log, after the end of an unterminated one; a full disk loses it.
+    Returns the offset at which it begins."""
     written, start = line.encode("utf-8", "surrogateescape") + b"\n", 0
     with suppress(OSError), log.open("a+b") as file:
         if start := file.tell():

@@ -29,7 +29,8 @@ _OIDC = "oidc.conf"
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Writes the proxy's files, and restarts it after a change. Returns 1 if they are not there."""
+    """Writes the proxy's files, and restarts the proxy if one has changed. Returns 0, or 1 if the
+    vault lacks one or holds something else."""
     given = json.loads(Path(arguments[0]).read_text(encoding="utf-8"))
     vault = KeyVault(given["vault"], Metadata(identity={"client_id": given["client_id"]}).bearer)
     folder = Path(arguments[1])

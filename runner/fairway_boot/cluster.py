@@ -125,8 +125,9 @@ def users(shared: Path, cluster: str) -> dict[str, str]:
 
 
 def runs(shared: Path, cluster: str) -> list[str]:
-    """Returns the runs that use nodes or wait for them; one caller at a time, as a look takes locks
-    that another would take for a run's. Raises OSError if its turn does not come."""
+    """Returns the runs that use nodes or wait for them. One caller at a time: a look takes locks
+    for a moment, which another would take for a run's. Raises OSError if it is another's turn for
+    longer than any look takes."""
     folder = shared / "clusters" / cluster
     if not (folder / "queue").is_dir():
         return []
@@ -174,7 +175,8 @@ def waiting_runs(folder: Path, until: str = "~") -> list[str]:
 
 
 def user_of(node: Path) -> str | None:
-    """Returns the run that holds a node's lock, by its own record; None if it is free."""
+    """Returns the run that has recorded itself as the holder of a node's lock; None if the node is
+    free."""
     lock = try_node(node)
     if lock is not None:
         os.close(lock)

@@ -120,7 +120,8 @@ def stream(url: str, headers: dict[str, str]) -> HTTPResponse:
 
 def _patiently(ask: Callable[[], T], tries: int, passing: Collection[int]) -> T:
     """Retries a request if the service is overloaded, busy or failing for the moment, after the
-    time that it names, or exponential backoff. Every request of ours may be sent twice."""
+    time that it names, or else with exponential backoff. Every request of ours may be sent
+    twice."""
     for attempt in range(tries):
         try:
             return ask()

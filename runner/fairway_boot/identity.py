@@ -147,8 +147,9 @@ _FEDERATED = (
 
 
 def own_bearer(resource: str) -> dict[str, str]:
-    """Returns the header for a kind of service: with the pod's identity if it has its own, and then
-    never with the node's, which all pods share. Raises Fault or Failure."""
+    """Returns the authorization header for a kind of service: with the pod's identity if it has its
+    own, and then never with the node's, which all pods share. Raises Fault or Failure if there is
+    none."""
     try:
         if (pod := _of_pod()) is not None:
             return pod.bearer(resource)

@@ -160,7 +160,8 @@ class Metadata:
 
 @contextmanager
 def _understood(what: str) -> Iterator[None]:
-    """Raises Failure if the answer read in the block is another program's."""
+    """Raises Failure if the answer read in the block is not the service's, such as that of another
+    program at its address."""
     try:
         yield
     except (AttributeError, KeyError, TypeError, ValueError) as error:
@@ -169,7 +170,8 @@ def _understood(what: str) -> Iterator[None]:
 
 
 def physical_host(file: Path) -> str:
-    """Returns the VM's physical host from Hyper-V's file; "" if Azure does not say."""
+    """Returns the name of this VM's physical host, from the file in which Hyper-V gives it; "" if
+    Azure does not."""
     try:
         data = file.read_bytes()
     except OSError:

@@ -96,8 +96,11 @@ def test_json_record_round_trips_and_a_damaged_one_is_refused_or_valid(
     assert repr(Answer.from_json(json.loads(json.dumps(read.to_json())))) == repr(read)
 
 
-def test_json_record_uses_defaults_and_ignores_unknown_fields() -> None:
+def test_json_record_uses_defaults_ignores_unknown_fields_and_refuses_a_newer_plan() -> None:
     assert Answer.from_json({**LEAST, "newer": 1}) == Answer((), 1.0, is_up=True, last=None)
+    facts = {**written(PLAN), "version": 2, "grace": {"of": "another kind"}}
+    with pytest.raises(Unfit, match="its version is 2, and this release reads 1"):
+        RunPlan.from_json(facts)
 
 
 @pytest.mark.parametrize(

@@ -38,8 +38,9 @@ _ATTEMPT_PAUSE = 0.5  # seconds between two looks whether the task is to end
 
 @dataclass
 class Batch(Scheduled):
-    """Backend of an attempt on Batch, which ends early if Azure takes a node of it, as `events`
-    announces, or if a client has removed the file RUNNING, which is all that one can reach."""
+    """Backend of an attempt on Batch. Its attempt ends early if Azure takes one of its nodes away,
+    which `events` announces, or if a client has removed the file RUNNING, which is all that a
+    client can reach."""
 
     REFUSED: ClassVar[tuple[type[Exception], ...]] = (OSError, Fault, NeverFits)
     RETRIES_HERE: ClassVar = False
@@ -66,7 +67,8 @@ class Batch(Scheduled):
             task.before = self.ended_before(task)
 
     def before_file(self, task: Task) -> Path:
-        """Returns the file in the folder that all nodes mount."""
+        """Returns the file with the end of the previous attempt, in the folder that all nodes
+        mount."""
         return self.nodes.folders.before_file
 
     def is_cancelled(self, task: Task) -> bool:
@@ -75,7 +77,8 @@ class Batch(Scheduled):
         return False
 
     def begin(self, task: Task) -> bool:
-        """Waits for the task's share of its node; returns False if it is to end before."""
+        """Waits until others release the task's share of its node, and records it; returns False if
+        the task is to end before."""
         super().begin(task)
         self._running.touch()
         sys.stdout.flush()
@@ -186,7 +189,8 @@ def run_task() -> int:
 
 
 def _watched(task: Task, scheduler: Batch) -> int:
-    """Runs the attempt; ends it if Azure takes a node, or Batch or a shutdown ends this."""
+    """Runs the attempt and returns its exit code. Ends it if Azure takes a node away, or Batch or a
+    shutdown of the node ends this program."""
     nodes = scheduler.nodes
 
     def end(*_: object) -> None:
@@ -200,8 +204,9 @@ def _watched(task: Task, scheduler: Batch) -> int:
 
 
 def _wait_to_go(task: Task) -> None:
-    """Waits until Batch takes the node, as ending now would be a failure. If it is not taken after
-    all, the task continues here, and the attempt does not count."""
+    """Waits until Batch takes the node, and restarts the task elsewhere; ending now would be a
+    failure. If the node is not taken after all, the task continues here, and the attempt does not
+    count."""
     say("the job has ended; this node waits to be taken away")
     time.sleep(_HELD)
     say("the node was not taken away: the task starts again here")

@@ -57,7 +57,7 @@ class Folders:
 
     def secret_values(self) -> dict[str, str]:
         """Returns the job's secrets by variable, read with the pool's own identity. Raises Fault,
-        without a value, if one cannot be read."""
+        which contains no value, if one cannot be read."""
         identity = self.target.identity
         metadata = Metadata(identity={"msi_res_id": identity} if identity else {})
         return access.secret_values(self.job_facts.secrets, self.target.vault_url, metadata.bearer)

@@ -142,7 +142,8 @@ class BatchNodes(Nodes):
         return self.folders.written
 
     def kept(self, task: Task) -> Path:
-        """Returns where Batch has put the other tasks' outputs, below the run's name."""
+        """Returns the folder below the run's name into which Batch has downloaded the other tasks'
+        outputs."""
         return self.folders.work / outputs.BROUGHT / task.plan.run
 
     def collect(self, task: Task, *, succeeded: bool) -> None:
@@ -261,8 +262,9 @@ def share_of(devices: Devices, wanted: Wanted) -> Share | None:
 
 
 def own_address(hosts: Sequence[Host]) -> str:
-    """Returns the address that a socket can be bound to, or FAIRWAY_NODE_ADDRESS if this machine
-    has several. Raises OSError if there is none."""
+    """Returns this node's own among the addresses: the one that a socket can be bound to.
+    FAIRWAY_NODE_ADDRESS overrides it on a machine with several of them. Raises OSError if there is
+    none."""
     addresses = [host.address for host in hosts]
     given = os.environ.get("FAIRWAY_NODE_ADDRESS", "")
     if given in addresses:

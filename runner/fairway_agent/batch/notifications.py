@@ -139,7 +139,8 @@ class PoolWatch(limits.Watch):
         return None
 
     def held(self, now: float) -> Held:
-        """Does not count lost nodes: their tasks report nothing more, and may wait long."""
+        """Does not count lost nodes: their tasks report nothing more, and may wait long for
+        others."""
         return limits.node_seconds(self.folder, self.nodes, now, _seen)
 
 

@@ -67,8 +67,8 @@ def release() -> int:
 
 
 def share_inputs(folders: Folders) -> None:
-    """Moves the inputs for all nodes into the folder that they share, one node at a time, except
-    unchanged ones that are there."""
+    """Moves the inputs for all nodes into the folder that they share, except those already there
+    and unchanged. One node at a time does so."""
     root = folders.shared_root
     for each in folders.plan.staged:
         if each.stage != "shared" or root is None:
@@ -129,7 +129,8 @@ def _run(folders: Folders, spec: TaskSpec, name: str) -> int:
 
 
 def coordinate() -> int:
-    """Starts the server, and on nodes but the main one the watch for events; returns at once."""
+    """Creates the directories, starts the server, and on all nodes but the main one the watch for
+    events; returns the exit code at once."""
     os.dup2(1, 2)
     folders = Folders()
     if code := folders.setup_code():

@@ -39,9 +39,12 @@ _WAYS = {
 def contract(
     name: str, path: str, *, nodes: int, inside: Sequence[str] = (), contained: bool = False
 ) -> dict[str, str]:
-    """Returns the variables that let a launcher, whose PATH is `path`, reach its task's nodes.
-    `contained` says that the launcher of a single node runs in the job's container, which has none
-    of these programs; `inside` is the command prefix that enters it on each of several nodes."""
+    """Returns the variables that let a launcher reach the nodes of its task.
+
+    `path` is its PATH. `contained` says that the launcher of a single node runs in the job's
+    container, which has no other node and none of these programs; `inside` is the command prefix
+    that enters the container on each of several nodes.
+    """
     place, program, like = _WAYS[name]
     folder = processes.BUNDLE / place
     words = ["fairway-each-node", *inside]
@@ -72,11 +75,12 @@ def root_variables() -> dict[str, str]:
 
 def session(folder: Path, environment: Mapping[str, str]) -> dict[str, str]:
     """Returns the variables that make Open MPI keep its session files in a folder, which it creates
-    on each node. Such settings in `environment` stay, unless they were made for the task that
-    submitted this run.
+    on each node.
 
-    By default it is a folder in /tmp named after its process id. A killed process leaves it behind,
-    and a later one with the same id cannot start.
+    Such settings in `environment` stay, unless they were made for the task that submitted this run.
+
+    By default Open MPI uses a folder in /tmp named after its process id. A killed process leaves it
+    behind, and a later one with the same id cannot start.
     """
     own = str(folder)
     outer = environment.get(_OURS, own)

@@ -67,7 +67,8 @@ _SILENT: dict[str, Any] = {
 
 
 def run(host: str, argv: list[str], environment: dict[str, str]) -> int:
-    """Runs a command on a host, and passes on signals; returns its exit code, or LOST."""
+    """Runs a command on a host until it has ended, sends beats, and passes on signals that arrive.
+    Returns the exit code, LOST without a connection."""
     if config := os.environ.get("FAIRWAY_SSH_CONFIG"):
         # The task's own server always starts the serving side there, whatever command is named.
         words = ["ssh", "-T", "-F", config, "--", host, "fairway-run"]
@@ -213,7 +214,8 @@ def each_node(argv: list[str], hosts: list[str], printed: int | None = None) -> 
 
 
 def grace(environment: Mapping[str, str]) -> float:
-    """Returns the seconds for others to end after a failure: they may be saving their state."""
+    """Returns how many seconds the other nodes' commands have to end after one has failed: they may
+    be saving their state, as when the entire task was asked to end."""
     return max(_GRACE, float(environment.get("FAIRWAY_GRACE", 0)))
 
 

@@ -258,8 +258,8 @@ def sessions(base: Path) -> set[int]:
 
 
 def served_sessions(base: Path) -> set[int]:
-    """Returns the sessions that serve a command of another node to its end; its programs have
-    sessions of their own, and are signalled over its channel."""
+    """Returns the sessions that serve a command of another node to its end: the programs that it
+    starts have sessions of their own, and are signalled over its channel."""
     return _noted(base, _SERVED)
 
 

@@ -56,7 +56,8 @@ class Refused(Fault):
 
 @contextmanager
 def suppressed(*statuses: int) -> Iterator[None]:
-    """Ignores that the API server refuses a request in the block with one of these statuses."""
+    """Ends the block without an error if the API server refuses a request in it with such a
+    status."""
     try:
         yield
     except Refused as refused:
@@ -109,14 +110,16 @@ class Api:
         raise Fault(NO_ANSWER, text, DOWN)
 
     def create(self, kind: str, manifest: Mapping[str, Any]) -> bool:
-        """Creates an object; returns False if there is one of that name."""
+        """Creates an object; returns False if one of that name exists, perhaps from an interrupted
+        request."""
         with suppressed(TAKEN):
             self.call("POST", self._path(kind), manifest)
             return True
         return False
 
     def delete(self, kind: str, name: str, *, at_once: bool = False) -> None:
-        """Deletes an object, unless it is gone, after all that it owns; `at_once`: in 1 second."""
+        """Deletes an object after all that it owns, or `at_once`: with 1 second of grace. Does
+        nothing if it is gone."""
         options = {"gracePeriodSeconds": 1} if at_once else {"propagationPolicy": "Foreground"}
         with suppressed(NOT_FOUND):
             self.call("DELETE", self._path(kind, name), options)

@@ -1,5 +1,6 @@
 """Controller of a run: one small pod that starts the parts that are due, and ends those that do not
-progress, until the run has ended. Nothing else ends objects because of their state.
+progress, until the run has ended. Nothing else ends objects because of their state; others only
+look.
 
 Started as `controller RUN_FOLDER SUBMISSION`. If it is ended, another replaces it, and finds in the
 run's folder what is done.
@@ -63,8 +64,8 @@ class Controller:
     since: dict[str, float] = field(default_factory=dict)
 
     def step(self) -> bool:
-        """Updates this run's state and those that it depends on, and does what is due; returns True
-        if more is to come."""
+        """Updates the states of the run and of those that it depends on, and does what is due;
+        returns True if more is to come."""
         try:
             others = [each for each in map(Path, self.plan.after) if goes_on(each)]
             objects = look(self.api, [each.name for each in (*others, self.folder)])
@@ -127,8 +128,8 @@ class Controller:
         return known if known.complete else replace(known, parts=())
 
     def _is_needless(self, part: Part, objects: Objects) -> bool:
-        """Returns True if a part's Job waits for nodes in vain: its run is over a limit, or all its
-        tasks were cancelled."""
+        """Returns True if a part's Job waits for nodes in vain: its run is over a limit, or its
+        tasks were cancelled one by one. A pod that began would only find that out."""
         seen, state = control.read(self.folder), state_files.read_run(self.folder)
         if state is not None and seen.limit is not None:
             return not state.is_final and not state.tasks.get("running")

@@ -104,7 +104,8 @@ class Gang:
             return ""
 
     def is_complete(self) -> bool:
-        """Returns True if all pods are there. Raises Fault if one cannot start, or is late."""
+        """Returns True if all pods are there. Raises Fault if another pod cannot start, or after
+        waiting for long enough."""
         found = self.members()
         lacking = sum(member is None for member in found)
         if lacking:
@@ -128,7 +129,8 @@ class Gang:
 
     def gather(self) -> tuple[list[Host], Path] | None:
         """Connects to all pods; returns their nodes, this one first, and ssh's configuration; None
-        if one is missing. Raises Fault if one cannot start, Fault or OSError if one is late."""
+        if one is missing, or is to be replaced. Raises Fault if another pod cannot start, and Fault
+        or OSError after waiting for long enough."""
         if not self.is_complete():
             return None
         found = [member for member in self.members() if member is not None]
@@ -148,7 +150,8 @@ class Gang:
         return control.read(self.run).of(self.submission)
 
     def _check_blocked(self, what: str) -> None:
-        """Raises Fault, for `what` follows, if the controller knows that a pod does not come."""
+        """Raises Fault, which says `what` follows, if the controller knows that a pod does not
+        come."""
         if why := self._notes().blocked.get(self.task, ""):
             # A later attempt of the task finds out by itself whether this is still so.
             control.note_blocked(self.run, self.submission, self.task, "")
@@ -196,8 +199,10 @@ def serve(
     is_over: Callable[[], bool],
 ) -> int:
     """Runs a pod that is not the first: waits until Kubernetes tells it to end, and then for as
-    long as the first pod, which learns of it, has programs here, or until the task `is_over` on all
-    nodes. Returns TERMINATED: one that ended with 0 would never be replaced."""
+    long as the first pod has programs here. The first pod learns of that too, and gives them their
+    signal and grace, which Kubernetes bounds. `is_over` says that the task has ended on all nodes.
+    Returns TERMINATED: only the first pod reports that the task is done, and one that ended with 0
+    would never be replaced."""
     while not is_signalled():
         _wait(wakeup, None)
     with suppress(OSError):  # then it counts as lost

@@ -46,7 +46,8 @@ _MI = 1 << 20
 TAINTS = ("nvidia.com/gpu", "sku", "fairway.dev/pool", "kubernetes.azure.com/scalesetpriority")
 """Keys of the taints that every task's pod tolerates."""
 
-# Seconds for the task's end to be written after its grace, for preparation; the kubelet's maximum.
+# Seconds: for a pod beyond its job's grace, to write the task's end; at most for the preparation of
+# its nodes; and the kubelet's maximum.
 _LAST_WORDS = 30
 _PREPARATION = 3600
 _LONGEST = 2**31 - 1
@@ -73,7 +74,8 @@ _ENDED = {
 def part_job(
     run: str, submission: int, part: Part, plan: RunPlan, settings: Settings, command: Sequence[str]
 ) -> Manifest:
-    """Returns the Job of a part: a pod for each task, or each node of its only task."""
+    """Returns the Job of a part: a pod for each task, or for each node of its only task, led by the
+    first."""
     is_gang = part.nodes > 1
     count = part.nodes if is_gang else len(part.indices)
     # A queue admits a Job's pods all at once, so no more of them than the nodes have room for.

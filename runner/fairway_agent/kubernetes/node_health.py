@@ -72,7 +72,8 @@ class NodeHealth:
     clock: Callable[[], float] = time.time
 
     def look(self, machine: str = "") -> Verdict:
-        """Checks the node once, and writes the result to it. Raises Fault if that fails."""
+        """Checks the node once, writes the result to it, and returns it. Raises Fault if that
+        fails."""
         node = self._node()
         has = node["status"].get("capacity") or {}
         if lacks := [name for name in self.offers if has.get(name, "0") == "0"]:
@@ -113,7 +114,8 @@ class NodeHealth:
 
 
 def run(check: Sequence[str]) -> Verdict:
-    """Runs the check: its verdict is unknown if it crashes, a fault if it does not end."""
+    """Runs the check and returns its verdict: unknown if the check crashes, a fault if it does not
+    end."""
     try:
         done = subprocess.run(
             check, capture_output=True, text=True, check=False, timeout=_LONGEST, errors="replace"
@@ -198,7 +200,8 @@ def machine_of(metadata: Metadata, key_values: Path = _KEY_VALUES) -> str:
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Checks this node once, or every `--every` seconds; returns 1 if the only check failed."""
+    """Checks this node once, or every `--every` seconds; the results are in the pod's log. Returns
+    1 if the only check failed."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
     parser = ArgumentParser(prog="node_health")
     parser.add_argument("--offers", action="append", default=[], metavar="RESOURCE")

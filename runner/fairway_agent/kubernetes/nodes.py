@@ -34,7 +34,8 @@ _RIGHTS = "the head pod's account may not: fairway targets prepare TARGET --prin
 
 
 def nodes(shared: Path, request: NodesRequest, _: object) -> NodesReport:
-    """Returns a target's nodes with their runs, after an action on one, or a run's pods."""
+    """Returns the nodes of a target, each with the runs there, after draining or resuming one if
+    that is requested; or the pods of a run's tasks, for a user who wants to enter one."""
     api = Api()
     if request.run:
         return NodesReport(pods=tuple(_pods(api, shared / "runs" / request.run)))
@@ -66,7 +67,8 @@ def _pods(api: Api, folder: Path) -> Iterator[PodReport]:
 
 
 def _report(node: Object, rdma: str, pods: Sequence[Object]) -> NodeReport:
-    """Returns a node's report; `pods` has the metadata of those that run there."""
+    """Returns a node's report, with the runs there and the name of one of their tasks' pods; `pods`
+    has the metadata of those that run."""
     status = node.get("status") or {}
     conditions = {each["type"]: each for each in conditions_of(node)}
     has_trouble = [
@@ -119,7 +121,8 @@ def _act(api: Api, action: str, node: str) -> None:
 
 
 def _health(api: Api, shared: Path, request: NodesRequest) -> Health:
-    """Returns the health of the shared folder, the claims, the queue and the head's rights."""
+    """Returns the health of the shared folder, of the claims of the target's volumes and of its
+    queue, and the rights that the head's account lacks."""
     lacks = []
     for right, everywhere in request.rights.items():
         verb, _, name = right.partition(" ")

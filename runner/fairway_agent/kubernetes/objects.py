@@ -222,8 +222,9 @@ def jobs_of(api: Api, folder: Path, claims: Collection[str] | None = None) -> Se
 
 
 def owns(folder: Path, found: Object, claims: Collection[str] | None = None) -> bool:
-    """Returns True if a Job or a pod belongs to the run in this folder: its programs look there, on
-    these `claims`, by default those of the run's files. False if neither exists."""
+    """Returns True if a Job or a pod belongs to the run in this folder: its programs look for the
+    run there, on these `claims`, by default those of the run's files. False if neither exists, so
+    that this cannot be known."""
     spec = found["spec"].get("template", found)["spec"]
     words = [word for each in spec.get("containers") or () for word in each.get("command") or ()]
     if str(folder) not in words:

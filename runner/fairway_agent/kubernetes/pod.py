@@ -56,8 +56,9 @@ _LOOK = 5.0  # seconds between two checks whether a pod was replaced
 
 
 class PodNodes(SharedNodes):
-    """A pod's node, or those of a `gang`, with `config` as ssh's configuration for the others.
-    `signalling` sends these the signal; `is_broken` says that a pod of the attempt is gone."""
+    """A pod's node, or with a `gang` those of several, with `config` as ssh's configuration for the
+    others. `signalling` sends these the signal, and `is_broken` says that a pod of the attempt is
+    gone."""
 
     WAY: ClassVar = "sshd"
 
@@ -132,7 +133,8 @@ class PodNodes(SharedNodes):
         return {} if self.config is None else {"FAIRWAY_SSH_CONFIG": str(self.config)}
 
     def command(self, task: Task, script: Path) -> list[str]:
-        """Returns the command line in the job's container, after the preparation if need be."""
+        """Returns the command line, after the nodes' preparation if need be; it already runs in the
+        job's container."""
         command = ["bash", str(script)]
         if is_prepared(task) and self.config is None:
             scratch.make(scratch_folder(task), keep=True)
@@ -154,7 +156,8 @@ class PodNodes(SharedNodes):
 
 
 def _sampled(task: Task) -> str:
-    """Returns the name of the task's samples: tasks on a node each see their own GPUs."""
+    """Returns the name of the task's samples: several tasks on a node each see only their own
+    GPUs."""
     return f"{task.hosts[0].name}.{task.name}"
 
 
@@ -184,7 +187,8 @@ class Kubernetes(Scheduled):
         read_secrets(task.run_folder, task.plan)
 
     def begin(self, task: Task) -> bool:
-        """Waits until its other pods can be reached; returns False if it is to end before."""
+        """Waits until its other pods are there and can be reached; returns False if it is to end
+        before."""
         super().begin(task)
         group, pause = self.nodes.gang, _FIRST_LOOK
         if group is not None:

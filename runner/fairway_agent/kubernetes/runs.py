@@ -102,7 +102,8 @@ def delete(api: Api, folder: Path, spared: str = "", claims: Collection[str] | N
 
 
 def _cancel_task(folder: Path, request: CancelRequest) -> None:
-    """Records the cancellation, so that nothing of it starts, and deletes its objects."""
+    """Records the cancellation, so that nothing of the task starts any more, and deletes its
+    objects."""
     api = Api()
     with files.hold_lock(folder / control.SUBMIT_LOCK):
         with suppress(OSError):  # full

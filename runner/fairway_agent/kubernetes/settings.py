@@ -27,7 +27,12 @@ start others, as a multiple of its patience."""
 
 def patience(least: int, most: int) -> float:
     """Returns for how many seconds the first pod of a task waits for the others, on a target that
-    has at `least` and at `most` these nodes: if they differ, as long as starting one may take."""
+    has at `least` and at `most` these numbers of nodes: if they differ, as long as starting one may
+    take.
+
+    >>> patience(4, 4) / 60, patience(1, 4) / 60
+    (15.0, 50.0)
+    """
     if least == most:  # the first pods block nodes that another task may be waiting for
         return 900.0
     return NODE_PROVISIONING + 1200.0  # for its drivers, and to pull an image
@@ -57,7 +62,8 @@ class PodFacts(JsonRecord, called="`kubernetes` of the target"):
 
 
 def pods_of(run: Path) -> PodFacts | None:
-    """Reads a run's pod settings; None without them. Raises Fault if the file is damaged."""
+    """Reads the pod settings of the run in a folder; None if its target is not Kubernetes, or not
+    known. Raises Fault if the file is damaged."""
 
     def pods(facts: object) -> PodFacts | None:
         fields = Fields(facts, "the target")
@@ -89,7 +95,8 @@ class Settings(PodFacts):
 
 
 def of_run(folder: Path, resources: Mapping[str, str], topology: str = "") -> Settings:
-    """Reads the settings of a run; the resources are those of an entire node."""
+    """Reads the settings from the files of a run, the resources of an entire node and the path of
+    NCCL's topology."""
     job, target = job_facts.of_job(folder), job_facts.of_target(folder)
     pods, container = pods_of(folder), job.container
     assert pods is not None, "it is a target of Kubernetes"

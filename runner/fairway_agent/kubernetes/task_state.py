@@ -203,8 +203,9 @@ _BOOKED = 600.0
 
 
 def unrequested_pods(objects: Objects, job: str, now: float) -> Iterator[str]:
-    """Yields the Job's pods that lack a node, and whose request asks for none: it was met before
-    they took the place of others, or a node that it started has not come."""
+    """Yields the names of the Job's pods that lack a node, and whose request asks for no more
+    nodes: it was met before they took the place of others, or a node that it started has not
+    come."""
     status = objects.jobs.get(job, {}).get("status") or {}
     began = parse_time(status.get("startTime"))
     for pod in objects.pods.get(job, ()):

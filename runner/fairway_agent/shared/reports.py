@@ -195,8 +195,9 @@ class NodeReport(JsonRecord, called="a node"):
     """A node, the `reason` why it is unfit, the runs that use it, and what it offers them;
     `machine` is its VM, as its scheduler has noted it. `pod` names a run's pod there.
 
-    On a plain cluster: for how many seconds it has been silent (`age`), and whether that is short
-    enough (`fresh`); if it is the main host (`own`), or accepts no connection (`unreachable`).
+    On a plain cluster: for how many seconds it has been silent (`age`), and True if that is short
+    enough to rely on it (`fresh`). `own` says that it is the main host, and `unreachable` that it
+    accepts no connection.
     """
 
     name: str

@@ -100,7 +100,8 @@ def unwritable(shared: Path, error: OSError) -> Fault:
 def receive(
     shared: Path, request: messages.ReceiveRequest, payload: IO[bytes]
 ) -> messages.ReceiveReport:
-    """Creates the run's folder, unless it exists. Raises Fault if another run has its id."""
+    """Creates the run's folder from the payload, a tar file, unless it exists. Raises Fault if
+    another run has its id."""
     run, code = request.run, request.code
     folder = shared / "runs" / run
     try:
@@ -185,7 +186,8 @@ _INDEX = "tasks.offsets"
 
 
 def forget(folder: Path, submission: int, why: object) -> None:
-    """Forgets a submission that the scheduler does not have: removes a run, or ends a retry."""
+    """Forgets a submission that the scheduler does not have; removes a run that has no other, and
+    ends a retry, which others would see queued for ever."""
     control.change(folder, submission, parts=(), complete=False)
     if submission == 0:
         remove(folder)
@@ -208,7 +210,8 @@ def require_uncancelled(folder: Path, known: Control) -> None:
 
 
 def stuck(folder: Path, fault: Fault) -> Fault:
-    """Returns the fault of a submission that cannot be completed, and whose results stay."""
+    """Returns the fault of a submission that cannot be completed, and of which a job may have run:
+    its results stay."""
     text = f"a part of {folder.name} was submitted earlier, and the rest cannot be: {fault}"
     hint = f"{fault.record['hint']}\n" if fault.record["hint"] else ""
     hint += f"once that is fixed: fairway submit --resume {folder.name}\n"

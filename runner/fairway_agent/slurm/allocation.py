@@ -75,8 +75,9 @@ class Entry:
 
 
 def entry_of(run: Path, directory: str, folders: Sequence[str]) -> Entry | None:
-    """Returns the way into the container of a run's job, if it has one; its commands start in
-    `directory`, `folders` are mounted. Raises Fault if this node cannot run it."""
+    """Returns the way into the container of a run's job on this node; None if the job has none.
+    `directory` is where its commands start, `folders` are mounted. Raises Fault if this node cannot
+    run it."""
     container = job_facts.of_job(run).container
     if container is None:
         return None
@@ -86,7 +87,7 @@ def entry_of(run: Path, directory: str, folders: Sequence[str]) -> Entry | None:
     options = ""
     with suppress(commands.Refused):
         options = commands.run(["srun", "--help"])
-    if "--container-image" in options:  # the plugin's
+    if "--container-image" in options:  # the plugin pyxis adds it
         require_memory(container)
         bound = ",".join([f"{path}:{path}" for path in seen] + [f"{p}:{p}:ro" for p in image_files])
         words = [f"--container-image={for_enroot(container.image)}", f"--container-mounts={bound}"]
@@ -132,7 +133,8 @@ class SlurmNodes(SharedNodes):
         self.entry = entry_of(task.run_folder, task.plan.directory, folders)
 
     def signal(self, task: Task, number: signal.Signals) -> None:
-        """Signals the task's processes on every node, whichever launcher and session has them."""
+        """Signals the task's processes on every node, whichever launcher and session they belong
+        to."""
         signal_task(task.plan.run, task.name, number)
         if step := _on_others(task, "signal", task.plan.run, task.name, task.plan.signal):
             quiet = subprocess.DEVNULL
@@ -146,7 +148,8 @@ class SlurmNodes(SharedNodes):
         return Sampling(plan.sample_every, lambda s: [*step, *words(s)], _for_step(), plan.secrets)
 
     def clean(self, task: Task, code: int) -> None:
-        """Waits until signals are sent, and ends what a launcher left on the other nodes."""
+        """Waits until signals are sent, and ends what a launcher left on the other nodes, before
+        the attempt's end is recorded."""
         for step in self.signalling:
             try:
                 step.wait(_STEP_PATIENCE)
@@ -167,7 +170,8 @@ class SlurmNodes(SharedNodes):
         self._step(task, "leave", task.plan.run, task.name, str(grace), folder)
 
     def _step(self, task: Task, *words: str) -> None:
-        """Runs a step that ends something on the other nodes; one may never answer."""
+        """Runs a step that ends something on the other nodes, if there are any, and continues if
+        one does not answer."""
         null, step = subprocess.DEVNULL, _on_others(task, *words)
         if not step:
             return
@@ -193,12 +197,12 @@ class SlurmNodes(SharedNodes):
         if is_prepared(task):
             folder = scratch_folder(task)  # on every node, without leftovers
             scratch.make(folder, keep=task.share is not None)
-            step, null = _on_others(task, "make", str(folder)), subprocess.DEVNULL
-            # The highest exit code of all nodes.
-            if step and (code := subprocess.call(step, env=_for_step(), stdin=null)):
-                nodes = ", ".join(host.name for host in task.hosts[1:])
-                message = f"{folder} cannot be made on each of {nodes} (exit code {code})"
-                raise Fault("no-scratch", message, scratch.FOREIGN_HINT, 4)
+            if step := _on_others(task, "make", str(folder)):
+                code = subprocess.call(step, env=_for_step(), stdin=subprocess.DEVNULL)
+                if code:  # the highest of all nodes
+                    nodes = ", ".join(host.name for host in task.hosts[1:])
+                    message = f"{folder} cannot be made on each of {nodes} (exit code {code})"
+                    raise Fault("no-scratch", message, scratch.FOREIGN_HINT, 4)
             return command
         prepare = processes.program("fairway_agent.prepare")
         return [*prepare, str(task.run_folder), "--outside", *command]
@@ -218,20 +222,23 @@ class SlurmNodes(SharedNodes):
         return found | {"SLURM_CPUS_PER_TASK": str(max(1, cpus // int(width)))}
 
     def reach(self, task: Task, path: str) -> dict[str, str]:
-        """Returns how the launcher reaches the nodes: a container has no srun, no other node."""
+        """Returns the variables that let the launcher reach the nodes: a container has no srun, and
+        no other node."""
         is_contained = self.entry is not None
         return launchers.contract(self.WAY, path, nodes=len(task.hosts), contained=is_contained)
 
 
 def job_id() -> str:
-    """Returns the job's id for Slurm's commands: `12`, or `12_3` for an array's element."""
+    """Returns the job's id in the form of Slurm's commands: `12`, or `12_3` for an array's
+    element."""
     if array := os.environ.get("SLURM_ARRAY_JOB_ID"):
         return f"{array}_{os.environ['SLURM_ARRAY_TASK_ID']}"
     return os.environ["SLURM_JOB_ID"]
 
 
 def _on_others(task: Task, *words: str) -> list[str]:
-    """Returns the step of this program on each node but the main one; empty for one node."""
+    """Returns the command line that runs this program with these words once on each node but the
+    main one; empty for one node."""
     names = [host.name for host in task.hosts[1:]]
     nodes = [f"--nodes={len(names)}", f"--nodelist={','.join(names)}"]
     own = processes.program("fairway_agent.slurm.allocation")
@@ -256,7 +263,8 @@ def are_contained(environment: Mapping[str, str], root: Path = Path("/")) -> boo
 
 
 def end_leftovers(shared: Path, environment: Mapping[str, str]) -> None:
-    """Ends the user's processes here of jobs that Slurm no longer has, or has restarted."""
+    """Ends this user's leftover processes here of jobs that Slurm no longer has, or has
+    restarted."""
     own = (environment.get(_JOB, ""), environment.get(_TIMES, "0"))
     found: dict[int, tuple[str, str]] = {}  # each with its job's ID and restart count
     for pid, variables in processes.environments():
@@ -287,7 +295,8 @@ def signal_task(run: str, task: str, number: signal.Signals) -> None:
 
 
 def processes_of(run: str, task: str) -> set[int]:
-    """Returns the task's processes, whichever launcher started them, in whichever session."""
+    """Returns the processes with the task's names in their environment: on other nodes too,
+    whichever launcher started them, and in whichever session."""
     wanted = {f"FAIRWAY_RUN={run}", f"FAIRWAY_TASK={task}"}
     return {pid for pid, variables in processes.environments() if wanted <= set(variables)}
 

@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     from fairway_agent.task.task import Task
 
 _PORTS = 256  # ranges of ports, one of which each job selects by its ID
-# Seconds for the files of predecessors that Slurm reports as ended, and between two polls.
+# Seconds, after Slurm has reported the ends of predecessors, until their states must be visible:
+# their files may be delayed. And between two polls.
 _ENDS_KNOWN = 300.0
 _PAUSE = 1.0
 _REQUEUE_PATIENCE = 60.0  # seconds until Slurm ends a requeued job

@@ -69,7 +69,8 @@ _NOT_YET = (*HELD, "Dependency", "BeginTime", "JobArrayTaskLimit")
 
 
 def jobs_named(names: Iterable[str]) -> list[Element]:
-    """Returns the jobs of these names, also just ended ones. Raises Fault if Slurm does not."""
+    """Returns the jobs of these names, including those that ended a short while ago. Raises Fault
+    if Slurm does not list its jobs."""
     try:
         return _jobs_named(sorted(names))
     except commands.Refused as refused:

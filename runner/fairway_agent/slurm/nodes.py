@@ -42,7 +42,8 @@ _COMMENT = re.compile(r"^NodeName=(\S+) .* Comment=(\S+)", re.MULTILINE)
 
 
 def nodes(shared: Path, request: NodesRequest, _: object) -> NodesReport:
-    """Returns a partition's nodes, each with the runs, or others' jobs, after an action on one."""
+    """Returns the nodes of a partition, each with the runs, or the names of other users' jobs,
+    there; after the action on one if that is requested."""
     if request.action:
         _act(request.action, request.node)
     partition = ["-p", request.group]
@@ -189,7 +190,8 @@ def _step(partition: str, node: str) -> list[str]:
 
 
 def relay(step: Sequence[str], address: Sequence[str], path: Path, port: str) -> None:
-    """Forwards each connection to the socket to the port, until this process is ended."""
+    """Forwards each connection to the socket at `path` to the port on the node, until this process
+    is ended."""
     command = [*step, *processes.program("fairway_agent.slurm.nodes"), *address, "end", port]
     for number in (signal.SIGHUP, signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: sys.exit(0))  # so that the socket is removed

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from fairway_agent.state_files import RunState
 
 
-# Seconds until a cancelled job must have ended (KillWait is 30 by default), and between two polls.
+# Seconds until a cancelled job must have ended: Slurm kills processes after its KillWait, by
+# default 30. And seconds between two polls.
 _LONGEST_END = 120.0
 _PAUSE = 0.5
 
@@ -91,7 +92,8 @@ def _ask(job: str) -> None:
 
 
 def _cancel_task(folder: Path, request: CancelRequest) -> None:
-    """Records the cancellation, for a task that is just starting, and signals its job."""
+    """Records the cancellation, so that a task that is just starting ends too, and signals its
+    job."""
     with files.hold_lock(folder / control.SUBMIT_LOCK):
         with suppress(OSError):  # full
             control.cancel(folder, request.submission, request.task)
@@ -115,7 +117,8 @@ class Watch(limits.Watch):
     """Watch that removes the run's pending jobs; see `limits`."""
 
     def take_back(self) -> None:
-        """Cancels pending jobs; without Slurm's answer, each sees that it must not begin."""
+        """Cancels pending jobs; if Slurm does not answer, each sees by itself that it must not
+        begin."""
         for job in control.read(self.folder).jobs:
             with suppress(commands.Refused, Fault):
                 commands.run(["scancel", "--state=PENDING", job])
@@ -147,11 +150,15 @@ def _tell(folder: Path, plan: RunPlan, state: RunState) -> None:
 
 
 def notify_end(folder: Path) -> None:
-    """Reports the run's end in its last job, even if a process without secrets has seen it."""
+    """Updates the run's state in its last job, and reports its end, even if a process without the
+    run's secrets has noticed it before."""
     reconcile_all([folder])
     with control.locked(folder):
-        state, plan = state_files.read_run(folder), job_facts.read_plan(folder)
-        if state is None or not state.is_final or not notify.should_notify(folder, plan, state):
+        state = state_files.read_run(folder)
+        if state is None or not state.is_final:
+            return
+        plan = job_facts.read_plan(folder)
+        if not notify.should_notify(folder, plan, state):
             return
     _tell(folder, plan, state)
 

@@ -134,7 +134,8 @@ _REFUSED = {
 
 def submit(shared: Path, request: SubmitRequest, _: object) -> SubmitReport:
     """Makes the run's submission of that number, unless that is done. Raises Fault if Slurm refuses
-    it: then nothing of it is left there, unless jobs of an earlier try are."""
+    it, or it can never start: then nothing of it is left there, unless jobs of an earlier try
+    are."""
     folder, number = shared / "runs" / request.run, request.submission
     with files.hold_lock(folder / control.SUBMIT_LOCK):
         known = control.read(folder)
@@ -170,7 +171,8 @@ def submit(shared: Path, request: SubmitRequest, _: object) -> SubmitReport:
 def _submit_parts(
     folder: Path, number: int, request: SubmitRequest, listed: Sequence[Element]
 ) -> None:
-    """Submits and records the parts that Slurm does not have; finds unrecorded ones."""
+    """Submits the parts that Slurm does not have, and records each; an unrecorded one is found
+    again."""
     if all(part.job for part in control.read(folder).parts):
         return  # an earlier try was interrupted after the last one
     plan = job_facts.read_shared_plan(folder, retry=number > 0)
@@ -209,7 +211,8 @@ def _submit_parts(
 
 
 def _withdraw(folder: Path, number: int, why: Fault) -> None:
-    """Forgets a refused submission once its jobs have ended: others may take the run."""
+    """Forgets a refused submission, whose accepted jobs must have ended: the run may be submitted
+    elsewhere next."""
     if jobs := control.read(folder).jobs:
         commands.run(["scancel", *jobs])
         what = "Slurm refuses a part of the run, and another that was cancelled has not ended"
@@ -233,7 +236,8 @@ def _found(folder: Path, part: Part, number: int, partition: str, listed: Iterab
 
 def _dependency_on_runs(runs: Path, plan: RunPlan) -> str:
     """Returns the dependency on the upstream runs' jobs; "" if all have ended. Raises Fault if one
-    has not as required. The run's own job checks conditions other than success."""
+    has not ended as required, or no longer exists. The run's own job checks conditions other than
+    success."""
     folders = [runs / Path(each).name for each in plan.after]
     reconcile_all(folders)
     jobs: dict[str, list[str]] = {"afterok": [], "afterany": []}

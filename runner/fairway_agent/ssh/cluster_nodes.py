@@ -33,7 +33,10 @@ def queue_of(named: str, shared: Path, cluster: str) -> Path:
     """Returns the folder in which a cluster's runs queue: the one that the target names, or that
     the machines have created since the target was read, or else one among their own files. If
     several people have accounts, it contains `clusters/<cluster>` in place of each person's own.
-    Raises Fault if the machines have not created the named one, whose hosts get jobs."""
+
+    Raises Fault if the machines have not created the named one: jobs start on the hosts that it
+    names.
+    """
     if not named:
         for directory in (*shared.parents, Path("/var/lib")):
             found = directory / _QUEUE
@@ -62,7 +65,8 @@ def _is_the_machines(folder: Path) -> bool:
 class Queue:
     """The place of one run in the queue of a cluster, and the nodes that it has. `began` is when it
     joined, in nanoseconds since 1970. `lost` maps nodes that failed this run to the times of their
-    last announcements before, in seconds since 1970: a new one ends that."""
+    last announcements before, in seconds since 1970: a node is used again after a new announcement.
+    `reason` is why the run waits."""
 
     shared: Path
     cluster: str
@@ -269,7 +273,8 @@ class Nodes:
         return self.shared[host.name].take(wanted)
 
     def _reachable(self, hosts: list[Host]) -> list[Host]:
-        """Returns the nodes if all accept connections; else none, and avoids those that do not."""
+        """Returns the nodes if all accept connections; none otherwise, and leaves out those that do
+        not."""
         now = time.monotonic()
         asked = [
             host.address

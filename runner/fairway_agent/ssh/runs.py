@@ -100,12 +100,14 @@ def _cancel_orphan(folder: Path) -> None:
 
 
 def _cancel_task(folder: Path, request: messages.CancelRequest) -> None:
+    """Records the cancellation, and has the run's supervisor look."""
     control.cancel(folder, request.submission, request.task)
     signal_supervisor(folder, signal.SIGHUP)
 
 
 def _cancel_run(folder: Path, request: messages.CancelRequest) -> None:
-    """Tells the supervisor to end; without one, writes the end itself."""
+    """Tells the supervisor to end; for a run that never started or is lost, writes the end
+    itself."""
     with free_lock(folder) as lock:
         status = state_files.read_run(folder) or RunState()
         if lock is not None and status.goes_on:

@@ -191,7 +191,11 @@ def has_retry(task: Task, cause: str) -> bool:
 def after_attempt(task: Task, code: int, *, is_last: bool = False) -> tuple[str, int]:
     """Returns the state of a task whose attempt has ended with an exit code, and the code that
     counts. An attempt that did not end well is counted; `is_last` says that no other follows it.
-    One that was told to end for a reason not its own has not done its work, even if that is 0."""
+
+    An attempt that was told to end for a reason that is not its own has not done its work, even if
+    it saves and ends with 0: the user has cancelled it, its supervisor's machine stops, or it loses
+    nodes.
+    """
     stopped_for = task.stopped_for
     if stopped_for == CANCELLATION:
         return "cancelled", code

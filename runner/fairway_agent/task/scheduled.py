@@ -196,7 +196,9 @@ def task_in(run: Path, plan: RunPlan, spec: TaskSpec, nodes: Nodes, submission: 
 
 
 def prepare(attempts: Attempts, scheduler: Scheduled) -> None:
-    """Prepares this process for a task's attempts, or writes its end if it must not begin."""
+    """Prepares this process for a task's attempts, or writes its end if it must not begin: it or
+    its run is cancelled or over a limit, a run before it did not end as required, its setup has
+    failed, an input is missing, or it has lost its nodes more often than it may."""
     task = attempts.task
     scheduler.resume(task)
     if not scheduler.may_begin(task):

@@ -33,7 +33,8 @@ MACHINE_STOPPED = "its machine was stopped"
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """Loss of nodes: its cause, the reason for people, and the addresses of unreachable ones."""
+    """Nodes that an attempt has lost: the cause for which it counts, the reason for people, and the
+    addresses of the unreachable ones."""
 
     cause: str
     reason: str
@@ -142,7 +143,8 @@ class Nodes:
         task_logs.append(self.log_file(task), line)
 
     def begin_attempt(self, task: Task, line: str) -> None:
-        """Appends an attempt's line to the log, and notes where: programs may print such lines."""
+        """Appends the line of an attempt to the log, and notes where it is: programs may print such
+        lines too."""
         before = task.begins[: task.attempt - 1]
         start = task_logs.append(self.log_file(task), line)
         task.begins = (*before, *[start] * (task.attempt - len(before)))
@@ -173,13 +175,14 @@ class Task:
     share this machine. `submission` is that of the run, if a scheduler may start the task several
     times in it. `attempt` is the last that was started, and -1 before; `failures_by_cause` counts
     the failed attempts of this supervisor, or of this submission. `began` is when the last attempt
-    `started`, on the monotonic clock, which nobody sets. `held` is for how many seconds its ended
-    attempts had its nodes. `stopped_for` is the reason, if it is not its own, why it was told to
-    end; see `attempts.after_attempt`. `before` is why the last attempt ended. `states` belongs to
-    its supervisor. `session_folder` is where MPI's launchers keep their files during the last
-    attempt. `idle` watches for idle GPUs, if the job limits that, and `limit` is the reason if that
-    ended it. `lacks` says that its launcher is not on its nodes, or that it has not written a
-    required output. `reason` is why it ended, if its backend knows that.
+    `started`, on the monotonic clock, which nobody sets. `held` is for how many seconds
+    its ended attempts had its nodes. `stopped_for` is why it was told to end for a reason that is
+    not its own; see `attempts.after_attempt`. `before` is why the attempt before the next one
+    ended. `states` belongs to its supervisor, and writes late what does not fit on a full disk.
+    `session_folder` is where MPI's launchers keep their files during the last attempt. `idle`
+    watches for idle GPUs, if the job limits that, and `limit` is the reason if that ended it.
+    `lacks` says that its launcher is not on its nodes, or that it has not written a required
+    output. `reason` is why it ended, if its backend knows that.
     """
 
     plan: RunPlan

@@ -55,7 +55,8 @@ class Size:
 
 class ScaleSetClient:
     """Client for one scale set; all calls are idempotent. Azure never chooses which instances go:
-    capacity only grows, or is set to the present number, and instances are deleted by number."""
+    capacity only grows here, or is set to the present number, and instances are deleted by
+    number."""
 
     def __init__(self, settings: Settings, metadata: Metadata, resource_id: str) -> None:
         self._settings = settings
@@ -88,8 +89,9 @@ class ScaleSetClient:
         return self._send("POST", "/delete", {"instanceIds": sorted(instances)})
 
     def wait(self, started: Answer) -> None:
-        """Waits until Azure has finished an operation. Raises Failure if it failed, or takes longer
-        than `patience`. If it is hidden or overtaken, the scale set's own state tells the end."""
+        """Waits until Azure has finished an operation. Raises Failure with its reason if it failed,
+        or was not done within the settings' `patience`. If this identity may not read operations,
+        or a later change has replaced this one, the scale set's own state tells the end."""
         url = started.headers.get("azure-asyncoperation", "")
         deadline = time.monotonic() + self._settings.patience
         while time.monotonic() < deadline:
@@ -108,7 +110,8 @@ class ScaleSetClient:
         raise Failure(0, "NoEnd", f"Azure was not done after {self._settings.patience:.0f} s")
 
     def _send(self, method: str, where: str, body: object = None) -> Answer:
-        """Sends a request to a path of the scale set, or to an address in an answer."""
+        """Sends a request to a path of the scale set, or to the address that an answer has
+        named."""
         url = where if "://" in where else f"{self._url}{where}?api-version={_API}"
         arm, authority = f"{self._settings.arm}/", self._settings.authority
         if not url.startswith(arm):  # the token must go only to Azure
@@ -238,8 +241,9 @@ class Capacity:
                 registry.troubles.pop(id, None)
 
     def make_do(self, reason: str) -> list[str] | None:
-        """Gives back to Slurm the nodes for which Azure has created no instance, and why; returns
-        them, or None while Azure works: the program that waits for that reports it."""
+        """Gives back to Slurm the nodes for which Azure has created no instance; `reason` says why.
+        Returns these nodes, or None while Azure is still working: the program that waits for that
+        work reports it."""
         if self.client.size().busy:
             return None
         instances = self.client.instances()

@@ -66,8 +66,9 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def claim(settings: Settings, credential: str, address: str) -> str | None:
-    """Returns the name for the instance at that address; None while none is needed, or if it says
-    why it cannot be a node. Raises Refused for a request that no node's root has made."""
+    """Returns the name for the instance that asks from that address; None while none is needed. One
+    that cannot be a node says why, which becomes the reason of the nodes that never joined. Raises
+    Refused for a request that root of one of the nodes did not make."""
     question, uid = munge.decode(settings, credential)
     if uid != 0:
         raise munge.Refused(f"user {uid} is not root")
@@ -99,7 +100,8 @@ def claim(settings: Settings, credential: str, address: str) -> str | None:
 
 
 def _word(value: object) -> str:
-    """Returns another machine's name or resource id, for a comma-separated list, or ""."""
+    """Returns another machine's name or resource id, which becomes part of a comma-separated list;
+    "" if it cannot."""
     text = str(value or "")
     return text if _WORD.fullmatch(text) else ""
 

@@ -127,7 +127,8 @@ def _requeue(settings: Settings, job: str) -> None:
 
 
 def _jobs(settings: Settings, name: str) -> dict[str, str]:
-    """Returns the comments of the jobs on this node by id, array elements by their own."""
+    """Returns the comments of the jobs on this node by their ids, each element of an array by its
+    own."""
     live = "running,configuring,suspended,completing"
     out = commands.run_command(
         settings, "squeue", "-h", "-w", name, "-t", live, "-o", "%A %k", timeout=10

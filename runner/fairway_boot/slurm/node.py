@@ -41,7 +41,8 @@ _LONGEST = 900.0
 
 
 def main() -> int:
-    """Returns 0 once slurmd is started; 1 if this instance cannot be a node."""
+    """Returns 0 once slurmd is started, and keeps asking until then; 1 if this instance cannot be a
+    node."""
     settings, metadata = begin()
     if lacks := missing(settings, "munged", "unmunge"):
         # Without them it can report only to the console.

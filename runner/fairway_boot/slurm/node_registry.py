@@ -68,8 +68,9 @@ class Hold:
 
 
 def apply(settings: Settings, partition: str, hold: Hold, among: Iterable[str] = ()) -> None:
-    """Takes the sleeping nodes of the partition out of use while it is held; closes it if the hold
-    is `closed`. `among` names nodes on their way out, whose state slurmctld forgets."""
+    """Takes the sleeping nodes of the partition out of use while it is held, and closes the
+    partition if the hold is `closed`. slurmctld forgets a node's state when it lets it be deleted,
+    so that the program that it calls then names the nodes on their way out in `among`."""
     if not hold.active:
         return
     nodes = commands.nodes(settings)
@@ -91,7 +92,8 @@ def apply(settings: Settings, partition: str, hold: Hold, among: Iterable[str] =
 
 def releasable(settings: Settings, partition: str, hold: Hold) -> list[str]:
     """Returns the nodes in the cloud state that are still down or drained: the next instance is a
-    new one. Not those that a person took out of use, and none while the partition is held."""
+    new one. Nodes that a person took out of use stay so, and all stay while the partition is
+    held."""
     if hold.active:
         return []
     return [
@@ -220,7 +222,8 @@ class NodeRegistry:
         return self.troubles.get(claim.instance if claim else node_or_instance, "")
 
     def waiting_for(self, before: float) -> list[str]:
-        """Returns wanted nodes whose instances lack something, or are silent since then."""
+        """Returns wanted nodes whose instances lack something, or were silent since before that
+        time."""
         lacking = sum(each in self.troubles for each in self.unnamed)
         silent = sum(s < before for each, s in self.unnamed.items() if each not in self.troubles)
         for_long = [each for each in self.oldest if self.wanted[each] < before]

@@ -39,7 +39,8 @@ _NOT_THERE = frozenset(
 
 
 def main(arguments: list[str]) -> int:
-    """Returns 0, 1 if a scale set could not be handled, or 2 for other arguments."""
+    """Returns 0, 1 if a scale set could not be handled, which is logged, or 2 for other
+    arguments."""
     if arguments == ["reconcile"]:
         return reconcile_all(*begin())
     if len(arguments) != 2 or arguments[0] not in _WORK:
@@ -50,7 +51,8 @@ def main(arguments: list[str]) -> int:
 
 
 def change_power(what: str, host_list: str, settings: Settings, metadata: Metadata) -> int:
-    """Carries out slurmctld's request, all scale sets in parallel; 1 if one was not handled."""
+    """Carries out slurmctld's request for the nodes of a host list, all scale sets in parallel.
+    Returns 1 if one could not be handled."""
     _log.info("%s %s", what, host_list)
     groups: dict[str, list[str]] = {}
     for node in commands.expand(host_list):

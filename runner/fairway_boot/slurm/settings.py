@@ -36,8 +36,9 @@ class Settings:
     folder of Slurm's and munge's commands if they are not on PATH, `user` the account of slurmctld.
     `patience` is for how long Azure may work on a change, and `orphan_after` for how long an
     instance may exist that nobody needs; one that Azure calls failed may ask for a name for as long
-    as `failed_after`, any other for as long as `silent_after`. `hold` is for how long nodes are not
-    requested again that Azure did not create: longer than idle nodes stay, so that others may go.
+    as `failed_after`, and any other for as long as `silent_after`. `hold` is for how long nodes are
+    not requested again that Azure did not create: longer than idle nodes stay, so that those that
+    it did create may go.
 
     A host whose hardware failed is refused for `refuse_host`. Of a node, `check` is the program
     that prints faults of its hardware and then fails, which it may do for `settle` after boot, and
@@ -97,8 +98,9 @@ def load(path: str | None = None) -> Settings:
 
 
 def begin() -> tuple[Settings, Metadata]:
-    """Returns the settings, and this VM's metadata service; from now on lines are logged to the log
-    file, or standard error. So are unexpected errors: nobody reads slurmctld's programs."""
+    """Returns the settings, and this VM's metadata service. From now on lines are logged with their
+    time to the log file, or to standard error if the settings name none. Unexpected errors are
+    logged too: nobody reads the output of slurmctld's programs."""
     settings = load()
     logging.basicConfig(
         filename=settings.log or None,

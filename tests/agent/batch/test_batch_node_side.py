@@ -132,7 +132,9 @@ def test_batch_nodes_list_the_main_node_first_and_know_their_own_address(
 @pytest.fixture
 def prepared(node: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Yields the folder into which a user with umask 077 unpacked a job."""
-    monkeypatch.delenv("FAIRWAY_TASK")
+    for name in ("FAIRWAY_TASK", "AZ_BATCH_JOB_PREP_WORKING_DIR"):  # of later tasks
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("AZ_BATCH_TASK_WORKING_DIR", str(node / "prep"))
     mask = os.umask(0o077)
     (node / "prep/code").chmod(0o700)
     (node / "prep/code/link").symlink_to("/etc/passwd")

@@ -100,7 +100,7 @@ def test_kubernetes_scratch_is_a_folder_per_pod_on_the_disks_of_the_node(part: P
     [
         (GANG, "128Gi", {"sizeLimit": "131072Mi"}),
         (SHARES, "128Gi", {"sizeLimit": "16384Mi"}),
-        (CORES, "86Gi", {"sizeLimit": "4096Mi"}),
+        (CORES, "130Gi", {"sizeLimit": "6191Mi"}),  # rounded down
         (SWEEP, "", {}),  # a target without a limit
     ],
 )
@@ -295,6 +295,14 @@ HALF = {"cpu": "40", "memory": "51200Mi", GPU: "1"}  # as much memory as of the 
         ({"cpu": "3500m"}, Wanted(cores=3), {"cpu": "3"}, 1.0, 1),
         ({GPU: "8"}, Wanted(gpus=1), {GPU: "1"}, 0.125, 8),
         ({"cpu": "8"}, None, {"cpu": "8"}, None, 1),
+    ],
+    ids=[
+        "GPUs, with cores and memory, and no adapter",
+        "as much memory as of the cores",
+        "more GPUs than cores",
+        "no whole number",
+        "nothing but GPUs",
+        "the whole",
     ],
 )
 def test_kubernetes_shares_compute_resources_part_and_tasks_per_node(

@@ -67,6 +67,10 @@ def test_people_secrets_of_its_user_are_given_to_a_job(
     sources = {"A": "keyvault:hers", "B": "keyvault:both", "C": "keyvault:long"}
     found = access.secret_values(sources, "https://lab.vault.azure.net/")
     assert found == {"A": "for ada's eyes", "B": "for two", "C": "\x01" * 25_000}
+    _be(monkeypatch, 30_002)
+    sources = {"B": "keyvault:both", "D": "keyvault:all"}
+    found = access.secret_values(sources, "https://lab.vault.azure.net/")
+    assert found == {"B": "for two", "D": "for everybody"}
 
 
 @pytest.mark.parametrize(
