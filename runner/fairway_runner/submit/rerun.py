@@ -157,7 +157,11 @@ def prepare_again(
     with code.keep_snapshots(snapshots_of(run)), uploaded_before(facts, recorded_snapshot(run)):
         snapshot = _snapshot(run)
         before, after = _document(run, was), _document(run, edited)
-        if section_of(before.data, "code") != section_of(after.data, "code"):
+        code_before, code_after = (
+            each.data.get("code") if isinstance(each.data, dict) else None
+            for each in (before, after)
+        )
+        if code_before != code_after:
             message = f"`code`: a rerun has the code of {run.id}"
             raise after.error("bad-override", ("code",), message, _AGAIN, of_key=True)
         job_file = job_file_of(after, facts, snapshot, there)
