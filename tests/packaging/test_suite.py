@@ -1,5 +1,6 @@
 """Tiers of the test suite, the tests that a change touches, and skips, which fail in CI."""
 
+import json
 import os
 from pathlib import Path
 
@@ -48,6 +49,18 @@ def test_tier_runs_its_tests_and_the_named_modules(
     options = ("-p", "no:cacheprovider", "--continue-on-collection-errors")
     done = suite.runpytest_inprocess(*options, *words, plugins=["tiers"])
     assert done.parseoutcomes() == outcomes
+
+
+def test_tier_fast_leaves_out_tests_recorded_as_slow(suite: pytest.Pytester) -> None:
+    recorded = {"files": {}, "tests": {"test_mixed.py::test_short": 1.0}}
+    (suite.path / "durations.json").write_text(json.dumps(recorded))
+    for tier, outcomes in (
+        ("fast", {"passed": 1, "deselected": 2}),
+        ("usual", {"passed": 3, "deselected": 1}),
+    ):
+        options = ("-p", "no:cacheprovider", "--continue-on-collection-errors", "--tier", tier)
+        done = suite.runpytest_inprocess(*options, plugins=["tiers"])
+        assert done.parseoutcomes() == outcomes
 
 
 TESTS = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "tests").rglob("test_*.py"))

@@ -82,7 +82,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Deselects single tests of other tiers, and sorts the slowest files first."""
     left_out = _left_out(config)
-    recorded = json.loads(DURATIONS.read_text("utf-8"))
+    recorded = _recorded()
     slow = recorded["tests"] if config.getoption("tier") == "fast" else {}
     kept: list[pytest.Item] = []
     deselected: list[pytest.Item] = []
@@ -146,9 +146,16 @@ def pytest_terminal_summary(terminalreporter: TerminalReporter, config: pytest.C
         _record(reports)
 
 
+def _recorded() -> dict[str, dict[str, float]]:
+    if not DURATIONS.exists():
+        return {"files": {}, "tests": {}}
+    found: dict[str, dict[str, float]] = json.loads(DURATIONS.read_text("utf-8"))
+    return found
+
+
 def _record(reports: list[pytest.TestReport]) -> None:
     """Writes the seconds of these reports, and those known of files that did not run."""
-    known = json.loads(DURATIONS.read_text("utf-8"))
+    known = _recorded()
     ran = {report.nodeid.partition("::")[0] for report in reports}
     fast = [
         report
