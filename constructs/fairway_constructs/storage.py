@@ -41,7 +41,7 @@ _KEPT_DAYS = 14
 def _expire(scope: Construct, account_id: str, expire_days: Mapping[str, int]) -> None:
     """Deletes blobs that were not modified for the `expire_days` of their container.
 
-    Overwritten and deleted blobs are kept as versions, which are deleted after a while. Soft
+    Overwritten and deleted blobs are kept as versions, which are deleted after _KEPT_DAYS. Soft
     deletion then keeps everything once more, for as long as the account's settings say.
     """
     snapshot = policies.RuleActionsSnapshot(

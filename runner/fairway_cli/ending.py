@@ -77,7 +77,8 @@ def _end_failed(error: OSError) -> None:
 
 
 def _end_not_text(words: list[str]) -> None:
-    """Ends the program if an argument cannot be printed: it is no valid text in this locale."""
+    """Ends the program if an argument is not valid text in this locale: it may name an existing
+    file, but cannot be printed."""
     for word in words:
         if any("\udc80" <= letter <= "\udcff" for letter in word):
             _end(2, f"error: `{printable(word)}` is not UTF-8", "  type it in a UTF-8 locale")

@@ -199,11 +199,12 @@ class Commands(TyperGroup):
     @classmethod
     def imported(cls, name: str) -> Any:
         """Returns the command of that name with its options."""
-        found = group = cls.found(name)
-        if not isinstance(found, typer.Typer):
-            group = typer.Typer(add_completion=False)
-            group.command(name)(found)
-        return _ready(typer.main.get_command(group))
+        found = cls.found(name)
+        if isinstance(found, typer.Typer):
+            return _ready(typer.main.get_command(found))
+        alone = typer.Typer(add_completion=False)
+        alone.command(name)(found)
+        return _ready(typer.main.get_command(alone))
 
 
 def _require_run(command: str, *, is_here: bool) -> NoReturn:

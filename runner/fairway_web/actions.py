@@ -104,7 +104,8 @@ def cancel_run(run: Run, task: str | None = None) -> None:
 
 
 def retry_run(run: Run) -> dict[int, int]:
-    """Runs its unsuccessful tasks again. Raises UserError if the caller may not, or no longer."""
+    """Runs its unsuccessful tasks again; see `retry`. Raises UserError if the caller may not, or
+    may no longer use its targets."""
     with audit_and_note("retry", run):
         if not may_steer(run):
             raise refused("steer-all")

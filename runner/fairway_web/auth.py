@@ -163,8 +163,9 @@ class BehindProxy:
         return scope["method"] in SAFE and is_page and is_followed and is_document
 
     def is_ours(self, headers: Headers) -> bool:
-        """Returns True if one of our pages sent it, or a program, which has no cookie. The token
-        proves nothing: the proxy adds it to requests of any page in the browser."""
+        """Returns True if one of our pages sent it, or a program. The token proves nothing here, as
+        the proxy adds it to requests of any page in the browser; but a browser says where a page is
+        from, and a program has no cookie of the sign-in."""
         origin = headers.get("origin")
         if origin is None:
             return "sec-fetch-site" not in headers and "cookie" not in headers
@@ -284,7 +285,8 @@ class Verifier:
     audience: str
 
     def person(self, token: str) -> Person:
-        """Returns the token's owner. Raises Refused for an invalid token, and without a role."""
+        """Returns the owner of the token with their highest role. Raises Refused for an invalid
+        token, and for somebody without a role."""
         if len(token) > _LONGEST:
             raise _not_good("it is too long")
         try:

@@ -67,7 +67,8 @@ class Uploads:
         return {"code": code, "missing": missing}
 
     def keep(self, digest: str, piece: bytes) -> dict[str, Any]:
-        """Stores one piece. Raises UserError if its digest differs, or its sender has too many."""
+        """Stores one piece; returns its digest and size. Raises UserError if its digest differs, or
+        if its sender has too many."""
         hint = "name it by the SHA-256 of its bytes"
         if not _DIGEST.fullmatch(digest):
             raise UserError.of("unknown-piece", f"no piece is called `{digest[:70]}`", hint)

@@ -99,7 +99,8 @@ class RunQuery(BaseModel):
 
     @classmethod
     def of(cls, query: QueryParams) -> RunQuery:
-        """Parses a page's query, with empty values of a form. Raises UserError if invalid."""
+        """Parses the query of a page's address, in which a form may leave values empty. Raises
+        UserError for an invalid value."""
         lists = {name: [each for each in query.getlist(name) if each] for name in ("state", "tag")}
         try:
             return cls.model_validate({name: query[name] for name in query if query[name]} | lists)

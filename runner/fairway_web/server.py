@@ -1,4 +1,8 @@
-"""Starts the server: an address on loopback or a socket, the token of this start, connections."""
+"""Starts the server: an address on loopback or a socket, the token of this start, connections.
+
+Anybody on the machine can open any number of connections: each must send its request soon, and the
+longest silent one makes room for the next.
+"""
 
 from __future__ import annotations
 
@@ -236,7 +240,7 @@ def most_connections() -> int:
 
 
 class Connection(H11Protocol):
-    """One of the many that anybody here can open: closed if silent, or others need its place."""
+    """One connection, which is closed if it is silent too long, or others need its place."""
 
     waiting: ClassVar[dict[Connection, None]] = {}
     """Connections without a request in progress, the one that waits longest first."""

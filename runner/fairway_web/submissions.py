@@ -211,7 +211,8 @@ def _again(runs: Runs, asked: Asked) -> tuple[Run, Submitted, Target | None]:
 
 
 def project_file(runs: Runs, file: str) -> Path:
-    """Returns the path of a file of the project. Raises UserError for others, as in `.fairway`."""
+    """Returns the path of a file of the project. Raises UserError if it lies elsewhere or in a
+    folder without job files, as `.fairway`, or its folder does not exist."""
     root = runs.base.parent.resolve()
     try:
         path = (root / file).resolve()

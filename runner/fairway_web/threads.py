@@ -139,7 +139,8 @@ _AT_ONCE = 8  # runs polled in parallel: an unavailable target delays no others
 
 
 class Follower:
-    """Starts the next steps of runs, even if nobody looks at them; commands may do so, too."""
+    """Starts the next steps of runs, even if nobody looks at them. Progress is stored in the runs'
+    own folders: if this process is killed, the next one continues, as commands do."""
 
     def __init__(self, store: RunStore) -> None:
         self._runs = Runs(store.base)  # its own, because a run's engine is not thread-safe

@@ -115,8 +115,15 @@ def _machines(environment: Environment) -> Iterator[tuple[DataPath, Callable[[],
         )
         slurm = None
         if isinstance(spec, SlurmNodes):
-            unknown = dict.fromkeys(("scheduler", "vault", "client_id", "people_vault"), _UNKNOWN)
-            slurm = slurm_node(environment, name, nodes.mounts, **unknown)
+            slurm = slurm_node(
+                environment,
+                name,
+                nodes.mounts,
+                scheduler=_UNKNOWN,
+                vault=_UNKNOWN,
+                client_id=_UNKNOWN,
+                people_vault=_UNKNOWN,
+            )
         yield (
             ("clusters", name),
             partial(

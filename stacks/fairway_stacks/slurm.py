@@ -101,11 +101,12 @@ class SlurmResources:
         environment, node = self._environment, self.login[0]
         web = environment.web
         assert web is not None
+        vault = web.vault.rpartition("/")[2].lower()
         spec = WebPage(
             url=web.url,
             tenant=web.tenant,
             client_id=web.client_id,
-            vault_url=f"https://{web.vault.rpartition('/')[2].lower()}.vault.azure.net/",
+            vault_url=f"https://{vault}.vault.azure.net/",
             certificate=web.certificate,
             secret=web.client_secret,
             identity=page.client_id,

@@ -176,6 +176,14 @@ def test_steps_are_all_cancelled_with_their_run(fairway: Fairway, gate: Gate) ->
     assert fairway.show("pipe-a-hold")["state"] == "cancelled"
 
 
+@pytest.mark.nightly
+def test_steps_submitted_twice_with_one_run_id_run_once(fairway: Fairway) -> None:
+    named = {"one": {"command": f"echo one >>{fairway.folder}/ran"}}
+    for _ in range(2):
+        fairway.ok("submit", write(fairway, named), "--run-id", "pipe-a", "--watch")
+    assert (fairway.folder / "ran").read_text() == "one\n"
+
+
 @pytest.mark.timeout(3600)
 @pytest.mark.nightly
 def test_steps_run_exactly_once_though_submit_is_killed_at_any_moment(fairway: Fairway) -> None:

@@ -264,7 +264,8 @@ class TestSecrets:
         fairway.refused("rerun", run_id, says="the environment variable MINE is not set")
 
     def test_secrets_are_not_in_the_environment_of_the_supervisor(self, fairway: Fairway) -> None:
-        """The task finds them under their own names and those of their sources."""
+        """Neither under their own names nor under those of their sources: the task finds them twice
+        in its environment, and not in that of its parent, the supervisor."""
         find = "tr '\\0' '\\n' </proc/{}/environ | grep -c =long.enough"
         command = f"echo own: $({find.format('$$')}); echo parent: $({find.format('$PPID')})"
         job = fairway.job(command, secrets={"TOKEN": "env:MINE"}, **PLAIN)

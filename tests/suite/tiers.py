@@ -84,10 +84,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     left_out = _left_out(config)
     recorded = json.loads(DURATIONS.read_text("utf-8"))
     slow = recorded["tests"] if config.getoption("tier") == "fast" else {}
-    kept, deselected = list[pytest.Item](), list[pytest.Item]()
+    kept: list[pytest.Item] = []
+    deselected: list[pytest.Item] = []
     for item in items:
-        is_other = left_out.intersection(_marks(item)) or item.nodeid.partition("[")[0] in slow
-        (deselected if is_other else kept).append(item)
+        if left_out.intersection(_marks(item)) or item.nodeid.partition("[")[0] in slow:
+            deselected.append(item)
+        else:
+            kept.append(item)
     if deselected:
         config.hook.pytest_deselected(items=deselected)
     kept.sort(key=lambda item: -recorded["files"].get(_scope(item.nodeid), 0.0))

@@ -92,9 +92,9 @@ def node_cloud_init(
     for Azure on HEALTH_PORT if it is `watched`. Without `peers` it shares no keys. It announces its
     address each minute in a folder that all nodes see, unless `announced` is false, as when a
     scheduler knows it; that folder is `queue` if the runs of several users queue there. `people` is
-    a script that creates their accounts. It stops itself by `idle` when nobody uses it. It
-    reaches the internet by `proxy`, if there is one. `template` may extend the usual one, and gets
-    `more`.
+    a script that creates their accounts. With `idle`, the program of `boot_package` and the `text`
+    of its settings, it stops itself when nobody uses it. It reaches the internet by `proxy`, if
+    there is one. `template` may extend the usual one, and gets `more`.
 
     If a file system is mounted on /home, the login user's home is elsewhere: so keys work whether
     the file system is available or not.

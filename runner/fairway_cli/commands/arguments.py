@@ -74,8 +74,8 @@ def _close_server() -> None:
 
 
 def _completing(known: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
-    """Makes a completion of a function that returns known words; an error, which a shell cannot
-    show, ends them."""
+    """Returns a completion for a function that returns known words: it has those that begin as
+    typed. A shell cannot show an error: if one occurs, the words before it remain."""
 
     def complete(incomplete: str) -> list[str]:
         found: list[str] = []

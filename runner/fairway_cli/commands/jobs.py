@@ -126,7 +126,8 @@ def _asked(
     names: Sequence[str],
     options: Mapping[str, Any],
 ) -> _Submission | RemoteSubmission:
-    """Returns the job, to be submitted by this machine or a server. Raises UserError for none."""
+    """Returns the job with these assignments, for targets of these names, to be submitted by this
+    machine or a server. Raises UserError if there is no job."""
     from fairway_runner.jobs.job_file import load_job
 
     remote = arguments.remote_store()
@@ -189,7 +190,8 @@ def render(
     from fairway_runner.submit.target_selection import select_targets
 
     job_file = load_job(job, set_ or ())
-    (chosen, *_), _ = select_targets(job_file, arguments.target_names(target))
+    targets, _ = select_targets(job_file, arguments.target_names(target))
+    chosen = targets[0]
     resolved = job_file.resolve(chosen)
     script = render_launcher(job_file, resolved, chosen)
     if json_:
@@ -216,8 +218,8 @@ def sweep(
 
     job_file = load_job(job, set_ or ())
     if target or sweeps_files(job_file.document.data):
-        (first, *_), _ = select_targets(job_file, arguments.target_names(target))
-        job_file = resolve_files(job_file, first)
+        targets, _ = select_targets(job_file, arguments.target_names(target))
+        job_file = resolve_files(job_file, targets[0])
     sweep = job_file.require_sweep()
     rows = [{"index": index, "params": params} for index, params in enumerate(sweep.merged())]
     if json_:

@@ -120,6 +120,7 @@ _LONG = 1800.0  # seconds for requests that are answered when something ends
 _LARGEST = 256 << 20  # bytes of an answer in memory
 _CHUNK = 1 << 20
 _MOST_FINDINGS = 100
+_CODES = {409: 3}
 
 
 @dataclass(frozen=True)
@@ -264,7 +265,7 @@ class Server:
             hint = "update Fairway there"
             return UserError.of("old-server", f"{message} {call}", hint, exit_code=5)
         if type(code) is not int or not 0 < code < 256:
-            code = 3 if status == 409 else 5 if status >= 500 else 2
+            code = _CODES.get(status, 5 if status >= 500 else 2)
         return UserError(findings, exit_code=code)
 
 

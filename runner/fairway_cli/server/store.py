@@ -354,7 +354,8 @@ class RemoteSubmission:
             return str(facts["name"]), [str(facts["target"])], count, kind
 
     def submit(self, *, yes: bool) -> Run:
-        """Starts the job and prints warnings; many tasks need `yes`, or confirmation."""
+        """Starts the job, prints warnings and returns its run. Many tasks need `yes`, or
+        confirmation."""
         facts = {**self.facts(), "yes": yes}
         if self.run_id is None:
             # Choose the ID here, so that repeating the request starts nothing twice.

@@ -1,5 +1,8 @@
-"""Text on a terminal: columns, many times faster than a table of rich, as people list thousands of
-runs; colours; and progress bars of transfers."""
+"""Text on a terminal: columns, colours, and progress bars of transfers.
+
+Columns are written line by line, many times faster than a table of rich: people list thousands of
+runs.
+"""
 
 from __future__ import annotations
 

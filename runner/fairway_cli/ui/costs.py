@@ -105,7 +105,7 @@ def _tell_unknown(facts: dict[str, Any], *, asked: bool, elsewhere: tuple[str, i
 
 
 def _sum(amount: float | None, least: str) -> str:
-    return f"{least if amount is not None else ''}{money(amount)}"
+    return money(None) if amount is None else f"{least}{money(amount)}"
 
 
 _CSV = ("key", "runs", "node_hours", "cost", "unpriced", "sizes")

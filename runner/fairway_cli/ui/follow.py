@@ -89,8 +89,11 @@ def tail_offset(path: Path, lines: int) -> int:
 
 @dataclass
 class Remarks:
-    """Messages about a run that is followed, each once: why it waits, and its task's restarts; and
-    from `next_probe` on a full disk, on which the states of a local run cannot change."""
+    """Messages about a run that is followed, each once: why it waits, and its task's restarts.
+
+    On a full disk the states of a local run do not change, and do not mention the disk; from
+    `next_probe` on this is checked here.
+    """
 
     run: Run
     reason: str = ""
@@ -147,8 +150,9 @@ _CONTROL = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
 
 class Screen:
-    """Writer of UTF-8 to a terminal, in pieces of any size. Control characters and sequences other
-    than white space and colours (SGR) are dropped; invalid bytes are replaced."""
+    """Writer of UTF-8 to a terminal, in pieces of any size: text, tabs, line ends, carriage
+    returns, and colours (SGR). Other control characters and sequences are dropped; invalid bytes
+    are replaced."""
 
     def __init__(self, out: BinaryIO) -> None:
         self._out = out
@@ -185,8 +189,9 @@ def copy_logs(
     follow: bool,
     remarks: bool = True,
 ) -> None:
-    """Writes the tasks' known output, and with `follow` further output until the run ends, though
-    its target is away for a while. With `remarks` standard error says why nothing comes."""
+    """Writes the tasks' known output, and with `follow` further output until the run ends,
+    tolerating a target that is away for a while. With `remarks` standard error says why nothing
+    comes."""
     remarked = Remarks(run)
     is_cut = False
     screen = None

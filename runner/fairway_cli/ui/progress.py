@@ -116,8 +116,9 @@ def print_started(
     by_server: bool = False,
     asked: float = 0.0,
 ) -> None:
-    """Prints the run's id and next commands; `changes` are those from an earlier run, `by_server`
-    says that a server advances it. A run older than `asked`, in seconds since 1970, was there."""
+    """Prints the run's id and next commands; only the id if `quiet`. `changes` are those from an
+    earlier run; `by_server` says that a server advances it. `asked` is when the command began, in
+    seconds since 1970: an older run was submitted before."""
     from fairway_runner.runs.view import started_facts
 
     known = started_facts(run) | ({} if changes is None else {"changes": changes})

@@ -57,7 +57,8 @@ def test_rest_api_pages_of_outputs_list_everything_once(
     client: TestClient, make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(web_runs, "MOST_OUTPUTS", 3)
-    make_run("out-a", [{"kept": {f"model/{n}.bin": "x" for n in range(c)}} for c in (2, 5)])
+    kept = [{f"model/{n}.bin": "x" for n in range(count)} for count in (2, 5)]
+    make_run("out-a", [{"kept": files} for files in kept])
     pages = _pages(client, "/api/v1/runs/out-a/outputs", "path")
     every = [f"0/model/{n}.bin" for n in range(2)] + [f"1/model/{n}.bin" for n in range(5)]
     assert pages == [every[:3], every[3:6], every[6:]]
