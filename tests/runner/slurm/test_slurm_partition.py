@@ -80,7 +80,7 @@ def test_slurm_eviction_signals_jobs_of_fairway_and_requeues_others(
     monkeypatch.setattr(Metadata, "acknowledge", lambda _, event: told.append(event.id))
     monkeypatch.setattr(eviction, "_SECOND", 0.0)
     settings = Settings(scale_sets={}, name_file=str(name_file))
-    eviction.drain_and_approve(settings, Metadata(), Event("E1", "Preempt"))
+    eviction.drain_and_approve(settings, Metadata(), Event("E1", "Preempt"), "news")
     assert told[-1] == "E1"
     assert "scancel --batch --signal=USR2 12" in told
     assert "scontrol requeue 13" in told

@@ -111,7 +111,7 @@ class Cloud:
                 self.store.remove(PODS, pod)
         self.settle()
 
-    def patch(self, _: str, __: str, name: str, change: dict[str, Any]) -> None:
+    def patch(self, _: str, name: str, change: dict[str, Any]) -> None:
         """Removes annotations of a pod, like an API server."""
         pod = self.store.get(PODS, SPACE, name)
         gone = change["metadata"]["annotations"]
