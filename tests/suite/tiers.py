@@ -21,7 +21,7 @@ TESTS = Path(__file__).resolve().parents[1]
 DURATIONS = TESTS / "durations.json"
 """Seconds that files, of a second or more, and slow tests took when `--record-durations` was given:
 of a test with parameters, its slowest row."""
-SLOW = 0.25
+SLOW = 0.2
 """Seconds from which a test is slow: a hundred such tests take as long as all others."""
 
 TIERS = ("fast", "usual", "all")
