@@ -134,11 +134,11 @@ class Pool:
 
 
 @pytest.fixture
-def pool(tmp_path: Path, fairway: Fairway) -> Iterator[Pool]:
-    """Three nodes of ND H100 v5."""
+def pool(tmp_path_factory: pytest.TempPathFactory, fairway: Fairway) -> Iterator[Pool]:
+    """Three nodes of ND H100 v5, outside of the project, whose files are copied as code."""
     if lacking := missing():
         pytest.skip(lacking)
-    folder = tmp_path / "cluster"
+    folder = tmp_path_factory.mktemp("cluster")
     with (
         KubernetesCluster(folder, images=("sim*", "python*"), path="/mnt/data/bin") as cluster,
         MetadataService(ResourceStore(), VM) as metadata,
@@ -147,7 +147,7 @@ def pool(tmp_path: Path, fairway: Fairway) -> Iterator[Pool]:
         targets = [TARGET.record(), GPUS.record()]
         (fairway.folder / "fairway.yaml").write_text(json.dumps({"targets": targets}))
         __main__.publish(cluster, fairway.folder)
-        yield Pool(cluster, tmp_path / "nodes", metadata.url)
+        yield Pool(cluster, tmp_path_factory.mktemp("nodes"), metadata.url)
 
 
 def test_health_check_cordons_a_broken_node_until_it_is_repaired_unless_a_person_did(
