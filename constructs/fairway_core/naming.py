@@ -87,8 +87,12 @@ _LITERAL = re.compile(r"[A-Za-z]([A-Za-z0-9._-]*[A-Za-z0-9])?")
 @dataclass(frozen=True)
 class NameParts:
     """The parts of a resource's name: its kind (Terraform's type without `azurerm_`) and the kind's
-    abbreviation, the environment, the region, and its own name. A `unique` name is unique in all of
-    Azure, and a suffix of eight characters follows it."""
+    abbreviation, the environment, the region, and its own name. `default` is the name by Fairway's
+    own rule. A `unique` name is unique in all of Azure, and a suffix of eight characters follows.
+
+    >>> NameParts("subnet", "snet", "h100", "westeurope", "compute", unique=False).default
+    'h100-snet-compute'
+    """
 
     kind: str
     type: str

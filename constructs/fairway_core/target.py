@@ -252,7 +252,11 @@ class Target(LightModel):
     of `ssh:` or `slurm:`, and to the `gateway`; without it ssh connects to the host as it is.
     `users` are people with accounts of their own, each with the folder that is `shared` for them.
     `region` is Azure's, which prices depend on; `price` is what one node costs an hour, where it is
-    not the list price of its size there."""
+    not the list price of its size there.
+
+    >>> Target.local().engine
+    'local'
+    """
 
     version: Literal[1] = 1
     name: Name

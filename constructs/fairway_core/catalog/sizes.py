@@ -132,7 +132,11 @@ class VmSize:
 @cache
 def vm_size(name: str) -> VmSize:
     """Returns the size of that name, or the one that a text from `described_size` describes. Raises
-    UserError with the nearest name if it is unknown."""
+    UserError with the nearest name if it is unknown.
+
+    >>> vm_size("Standard_HB176rs_v4").infiniband
+    InfiniBand(adapters=1, gbps=400, sr_iov=True)
+    """
     described = _DESCRIBED.fullmatch(name)
     if described is None:
         rows = _rows_beside(name) or _rows()
