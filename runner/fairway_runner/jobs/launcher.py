@@ -60,9 +60,8 @@ class Launchers:
         try:
             file = templates.find_template(job.template, job_file.folder)
         except FieldError as error:
-            path = ("template",)
             raise job_file.document.error(
-                "unknown-template", path, str(error), error.hint
+                "unknown-template", ("template",), str(error), error.hint
             ) from None
         if not is_own(file):
             hint = "use one of `fairway templates`, or ask for the role Operator"

@@ -111,12 +111,7 @@ def prepare(
     target it waits until they have ended as the `conditions` say by their IDs, or else
     successfully. Without `copies` nothing is downloaded from elsewhere, and the result must not be
     started."""
-    unlisted: list[Finding] = []
-    if sweeps_files(job_file.document.data):
-        from fairway_runner.submit.run_inputs import resolve_files, unlisted_warnings
-
-        job_file = resolve_files(job_file, target, asks=asks)
-        unlisted = unlisted_warnings(job_file)
+    job_file, unlisted = _with_listed_files(job_file, target, asks=asks)
     tasks = job_file.tasks()
     first = next(tasks)
     job, warnings = _checked(job_file, first, target, store.folder)
@@ -171,6 +166,18 @@ def prepare(
         first_script=str(json.loads(points.first)["script"]),
         warnings=[*warnings, *unlisted, *collected.warnings],
     )
+
+
+def _with_listed_files(
+    job_file: JobFile, target: Target, *, asks: bool
+) -> tuple[JobFile, list[Finding]]:
+    """Returns the job file with the input files that its sweep uses, and the inputs not listed."""
+    if not sweeps_files(job_file.document.data):
+        return job_file, []
+    from fairway_runner.submit.run_inputs import resolve_files, unlisted_warnings
+
+    job_file = resolve_files(job_file, target, asks=asks)
+    return job_file, unlisted_warnings(job_file)
 
 
 def _checked(

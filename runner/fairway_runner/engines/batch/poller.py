@@ -136,9 +136,9 @@ class Poller:
         return found | new, over
 
     def _end_unprepared(self, known: RunState, job: Facts, *, ended: bool) -> RunState:
-        """Ends a run for which no node could be prepared, and returns its state. Batch
-        silently keeps such a node from the job, which would wait for ever; if the pool has no nodes
-        now, the next may be better."""
+        """Ends a run for which no node could be prepared, and returns its state. Batch silently
+        keeps such a node from the job, which would wait for ever; if the pool has no nodes now, the
+        next may be better."""
         broken, job_id = {}, str(job["id"])
         for node in self.account.preparation(job_id):
             info = node.get("jobPreparationTaskExecutionInfo") or {}
