@@ -54,6 +54,13 @@ def test_tier_runs_its_tests_and_the_named_modules(
     assert done.parseoutcomes() == outcomes
 
 
+def test_tier_fast_records_no_durations(suite: pytest.Pytester) -> None:
+    """It would forget the tests that it leaves out."""
+    done = suite.runpytest_inprocess("--tier", "fast", "--record-durations", plugins=["tiers"])
+    assert done.ret == pytest.ExitCode.USAGE_ERROR
+    assert json.loads((suite.path / "durations.json").read_text()) == SLOW
+
+
 TESTS = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "tests").rglob("test_*.py"))
 FIELDS, COMMAND = "constructs/fairway_core/fields.py", "runner/fairway_cli/commands/runs.py"
 

@@ -45,7 +45,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--record-durations",
         action="store_true",
-        help=f"write {DURATIONS.name} from this run; not with --tier fast",
+        help=f"write {DURATIONS.name} from this run",
     )
 
 
@@ -53,6 +53,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """Registers the marks."""
     for mark in MARKS:
         config.addinivalue_line("markers", mark)
+    if config.getoption("record_durations") and config.getoption("tier") == "fast":
+        raise pytest.UsageError("--record-durations: --tier fast leaves out the slow tests")
 
 
 def _left_out(config: pytest.Config) -> frozenset[str]:
