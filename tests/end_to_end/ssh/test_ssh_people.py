@@ -62,6 +62,26 @@ def test_ssh_users_share_one_queue_and_cannot_read_files_of_others(
         assert (logs.returncode, logs.stdout) == (0, f"by {name}\n" * count), logs.stderr
 
 
+@pytest.mark.nightly
+def test_ssh_users_get_the_nodes_of_a_lost_run_of_another_user(
+    team: Team, fairway: Fairway, tmp_path: Path
+) -> None:
+    """The lost run's entry in the queue does not hold them either."""
+    own = {name: {"FAIRWAY_SSH_CONFIG": str(team.config(name))} for name in NAMES}
+    fairway.folder = team.project("ada", tmp_path / "ada")
+    job = fairway.job("echo up; exec sleep 600", template="plain", nodes=1)
+    run = fairway.submit(job, "--target", "pair", **own["ada"])
+    until(lambda: fairway.show(run, **own["ada"])["state"] != "queued")
+    team.ssh("ada", "pkill -KILL -f 'fairway_agent.ssh.run[s] /'")
+    fairway.folder = team.project("bob", tmp_path / "bob")
+    job = fairway.job("id -un", template="every-node", nodes=2)
+    watched = fairway.ok("submit", job, "--target", "pair", "--watch", **own["bob"])
+    assert watched.count("bob\n") == 2
+    fairway.folder = tmp_path / "ada"
+    assert fairway.show(run, **own["ada"])["state"] == "lost"
+    team.ssh("ada", "pkill sleep")
+
+
 def test_ssh_users_run_their_own_podman_containers_that_end_with_the_task(
     team: Team, fairway: Fairway, lab: Registry, tmp_path: Path
 ) -> None:
