@@ -25,7 +25,13 @@ from fairway_runner.engines.engine import new_key
 from fairway_runner.engines.outage import brief
 from fairway_runner.jobs.job import Job
 from fairway_runner.jobs.job_file import JobFile, load_job
-from fairway_runner.runs.records import FINAL_STATES, SESSION, legible_facts, writing
+from fairway_runner.runs.records import (
+    FINAL_STATES,
+    SESSION,
+    launcher_option,
+    legible_facts,
+    writing,
+)
 from fairway_runner.runs.store import Run, RunStore, refresh_all
 from fairway_runner.submit.prepare import prepare
 from fairway_runner.submit.submission import submit
@@ -106,7 +112,7 @@ def is_session(run: Run) -> bool:
 
 
 def has_jupyter(run: Run) -> bool:
-    return legible_facts(run.folder / "job.json").get("options", {}).get("jupyter") is True
+    return launcher_option(run.folder, "jupyter") is True
 
 
 def active_sessions(store: RunStore, target: str | None = None) -> tuple[list[Run], list[Finding]]:

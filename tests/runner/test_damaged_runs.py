@@ -23,7 +23,7 @@ COMMANDS = [
     *("fetch RUN --to fetched", "best RUN --min", "report RUN -o page.html", "clean RUN --yes"),
     *("top RUN", "compare RUN sound-333333", "tag RUN x", "note RUN x", "list --tag x"),
     *("list --columns param:x,metric:loss", "cost --runs", "exec RUN -- true", "tunnel RUN 6006"),
-    "logs RUN --grep x",
+    *("logs RUN --grep x", "logs RUN --task 0 --rank 0"),
 ]
 FILES = ["run.json", "state.json", "job.json", "plan.json", "target.json", "provenance.json"]
 FILES += ["tasks.jsonl", "finally.jsonl", "lock", "tasks/0/state.json", "tasks/0/log.txt"]
@@ -38,6 +38,7 @@ TEXTS = {
     "nested deeply": "[" * 100_000,
     "not UTF-8": b'{"name": "\xff"}',
     "a wrong state": '{"state": 7, "started": "soon", "ended": null, "tasks": []}',
+    "wrong options": '{"options": []}',
 }
 # Values of wrong types for a key.
 VALUES = ["text", None, -1, 1e300, float("nan"), {"a": {}}]

@@ -110,6 +110,12 @@ def legible_facts(path: Path) -> dict[str, Any]:
         return {}
 
 
+def launcher_option(folder: Path, name: str) -> Any:
+    """Returns an option of a run's job; None if it is not set, or the job's record is damaged."""
+    options = legible_facts(folder / "job.json").get("options")
+    return options.get(name) if isinstance(options, dict) else None
+
+
 def read_as(path: Path, make: Callable[[Any], T]) -> T:
     """Converts the content of a file with `make`. Raises the errors of `read_json`."""
     try:
