@@ -141,6 +141,12 @@ class Fields:
         return None if self.facts.get(name) is None else read(name)
 
 
+def section_of(data: object, name: str) -> Mapping[str, Any]:
+    """Returns a mapping within unchecked data; empty if it is missing, or either is no mapping."""
+    found = data.get(name) if isinstance(data, dict) else None
+    return found if isinstance(found, dict) else {}
+
+
 def parse(path: Path, text: bytes, make: Callable[[Any], T]) -> T:
     """Parses a file's JSON and converts it with `make`. Raises Damaged if that fails."""
     try:

@@ -28,7 +28,7 @@ from fairway_runner.jobs.job_file import JobFile, load_job
 from fairway_runner.runs.records import (
     FINAL_STATES,
     SESSION,
-    launcher_option,
+    launcher_options,
     legible_facts,
     writing,
 )
@@ -112,7 +112,7 @@ def is_session(run: Run) -> bool:
 
 
 def has_jupyter(run: Run) -> bool:
-    return launcher_option(run.folder, "jupyter") is True
+    return launcher_options(run.folder).get("jupyter") is True
 
 
 def active_sessions(store: RunStore, target: str | None = None) -> tuple[list[Run], list[Finding]]:

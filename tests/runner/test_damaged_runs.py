@@ -38,7 +38,7 @@ TEXTS = {
     "nested deeply": "[" * 100_000,
     "not UTF-8": b'{"name": "\xff"}',
     "a wrong state": '{"state": 7, "started": "soon", "ended": null, "tasks": []}',
-    "wrong options": '{"options": []}',
+    "wrong sections": '{"options": [], "metrics": 7, "git": true, "inputs": "x", "by": 1}',
 }
 # Values of wrong types for a key.
 VALUES = ["text", None, -1, 1e300, float("nan"), {"a": {}}]

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairway_agent.quick import dataclass
+from fairway_agent.records import section_of
 from fairway_core.annotations import annotations_at
 from fairway_core.documents import Document, text_of
 from fairway_core.findings import Finding, Location, UserError
@@ -187,12 +188,6 @@ def _variable_hint(location: Location) -> str:
 
 def has_steps(data: Any) -> bool:
     return isinstance(data, dict) and "steps" in data
-
-
-def section_of(data: Any, name: str) -> Mapping[str, Any]:
-    """Returns a section of unchecked job data; empty if it is missing or no mapping."""
-    found = data.get(name) if isinstance(data, dict) else None
-    return found if isinstance(found, dict) else {}
 
 
 def sweeps_files(data: Any) -> bool:

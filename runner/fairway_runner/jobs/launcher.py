@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairway_agent.quick import dataclass
+from fairway_agent.records import section_of
 from fairway_core.documents import FieldError
 from fairway_core.findings import Finding, Location, UserError
 from fairway_core.yaml_text import DataPath, unfit_character
 from fairway_runner.engines.capabilities import capabilities
 from fairway_runner.jobs import templates, templating
-from fairway_runner.jobs.job_file import JobFile, section_of
 from fairway_runner.jobs.project_files import is_own
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from fairway_core.documents import Document
     from fairway_core.target import Target
     from fairway_runner.jobs.job import Job
+    from fairway_runner.jobs.job_file import JobFile
     from fairway_runner.jobs.param_use import ParamUse
 
 # Exit code of a script if nodes failed their checks: EX_UNAVAILABLE of sysexits.h, which neither

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 from jinja2 import TemplateError, nodes
 
 from fairway_agent.quick import dataclass
+from fairway_agent.records import section_of
 from fairway_core.findings import Finding, Location, UserError
 from fairway_core.suggestions import nearest
 from fairway_runner.jobs import templating
 from fairway_runner.jobs.job_fields import leaves
-from fairway_runner.jobs.job_file import LITERAL_FIELDS, JobFile, section_of
+from fairway_runner.jobs.job_file import LITERAL_FIELDS, JobFile
 
 if TYPE_CHECKING:
     from jinja2.sandbox import SandboxedEnvironment

@@ -21,7 +21,7 @@ from fairway_agent.state_files import FINAL_STATES, TaskState
 from fairway_agent.task_logs import attempt_begun, split_label
 from fairway_core.findings import UserError
 from fairway_runner.runs.folder import RunFolder, chosen_task, require_one_job
-from fairway_runner.runs.records import launcher_option, read_specs
+from fairway_runner.runs.records import launcher_options, read_specs
 
 LABELS = re.compile(r"^label_ranks(?:\(\) \{|=\()", re.MULTILINE)
 """Function or variable that labels the output of ranks in a launcher's script."""
@@ -248,7 +248,7 @@ def names_ranks(run: RunFolder) -> bool:
 
 
 def _asked(run: RunFolder) -> bool | None:
-    asked = launcher_option(run.folder, "label_ranks")
+    asked = launcher_options(run.folder).get("label_ranks")
     return asked if isinstance(asked, bool) else None
 
 

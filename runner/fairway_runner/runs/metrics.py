@@ -17,6 +17,7 @@ from typing import Any
 
 from fairway_agent import metric_logs, process_limits
 from fairway_agent.quick import dataclass
+from fairway_agent.records import section_of
 from fairway_boot.files import write_json
 from fairway_core.findings import UserError
 from fairway_runner.runs.records import legible_facts
@@ -275,8 +276,7 @@ class MetricSetting:
 
 def metric_settings(folder: Path, metrics: Iterable[str]) -> dict[str, MetricSetting]:
     """Returns the setting of each of these metrics, from the job in the run's folder."""
-    given = legible_facts(folder / "job.json").get("metrics")
-    known = given if isinstance(given, dict) else {}
+    known = section_of(legible_facts(folder / "job.json"), "metrics")
     return {name: setting_of(name, known.get(name)) for name in metrics}
 
 

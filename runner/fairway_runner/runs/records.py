@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from fairway_agent.quick import dataclass
-from fairway_agent.records import Fields, Integer, JsonRecord, Moment, Plain, Unfit
+from fairway_agent.records import Fields, Integer, JsonRecord, Moment, Plain, Unfit, section_of
 from fairway_agent.spec import Retry, RunPlan, TaskSpec
 from fairway_agent.state_files import FINAL_STATES as FINAL_STATES
 from fairway_agent.state_files import RunState, TaskState
@@ -19,6 +19,8 @@ from fairway_core.findings import UserError
 from fairway_runner.engines.capabilities import HERE
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from fairway_runner.jobs.job import Job
 
     T = TypeVar("T")
@@ -110,10 +112,9 @@ def legible_facts(path: Path) -> dict[str, Any]:
         return {}
 
 
-def launcher_option(folder: Path, name: str) -> Any:
-    """Returns an option of a run's job; None if it is not set, or the job's record is damaged."""
-    options = legible_facts(folder / "job.json").get("options")
-    return options.get(name) if isinstance(options, dict) else None
+def launcher_options(folder: Path) -> Mapping[str, Any]:
+    """Returns the options of a run's job; none if its record is damaged."""
+    return section_of(legible_facts(folder / "job.json"), "options")
 
 
 def read_as(path: Path, make: Callable[[Any], T]) -> T:

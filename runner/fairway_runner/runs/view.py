@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from fairway_agent.quick import dataclass
-from fairway_agent.records import Fields, Unfit
+from fairway_agent.records import Fields, Unfit, section_of
 from fairway_agent.state_files import TIMED_OUT, UNSUCCESSFUL_STATES, RunState
 from fairway_core.findings import UserError
 from fairway_runner.quantities import duration, iso, seconds
@@ -74,8 +74,7 @@ def cancel_facts(run: Run, task: str | None) -> dict[str, Any]:
 
 def target_facts(run: Run) -> dict[str, Any]:
     """Returns the targets that were passed over at submission, with the reasons."""
-    found = legible_facts(run.folder / "provenance.json").get("passed_over")
-    passed = found if isinstance(found, dict) else {}
+    passed = section_of(legible_facts(run.folder / "provenance.json"), "passed_over")
     return {"passed_over": {str(name): str(why) for name, why in passed.items()}}
 
 
@@ -83,8 +82,7 @@ def input_facts(run: Run) -> dict[str, Any]:
     """Returns the run, task and output behind each input that another run has kept, by name, and
     for a best task the metric and its value. Until the first task of this run begins, the best task
     of a run that was active is BEST, and the value None."""
-    found = legible_facts(run.folder / "provenance.json").get("inputs")
-    inputs = found if isinstance(found, dict) else {}
+    inputs = section_of(legible_facts(run.folder / "provenance.json"), "inputs")
     known = {name: each for name in inputs if (each := _kept_by(inputs[name]))}
     open_ones = {name for name, each in known.items() if each["task"] == BEST}
     with suppress(UserError, OSError):

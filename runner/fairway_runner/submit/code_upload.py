@@ -16,9 +16,10 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatch
 from pathlib import Path
 
+from fairway_agent.records import section_of
 from fairway_core.documents import FieldError
 from fairway_core.findings import Finding, UserError
-from fairway_runner.jobs.job_file import JobFile, has_steps, section_of
+from fairway_runner.jobs.job_file import JobFile, has_steps
 from fairway_runner.jobs.project_files import NEVER
 from fairway_runner.jobs.templates import SUFFIX, own_folders
 from fairway_runner.submit import snapshot

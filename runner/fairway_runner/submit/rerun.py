@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import fairway_core
+from fairway_agent.records import section_of
 from fairway_agent.spec import LINES, Retry
 from fairway_boot.files import write_json
 from fairway_core.documents import Document
@@ -21,7 +22,7 @@ from fairway_core.target import Target
 from fairway_core.yaml_text import parse_yaml
 from fairway_runner.engines.capabilities import runs_here
 from fairway_runner.jobs.job import Job
-from fairway_runner.jobs.job_file import JobFile, section_of
+from fairway_runner.jobs.job_file import JobFile
 from fairway_runner.jobs.project_files import uploaded_before
 from fairway_runner.runs.folder import running
 from fairway_runner.runs.labels import labelled

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from fairway_agent.access import path_below
+from fairway_agent.records import section_of
 from fairway_agent.spec import LAST, Best, Chained
 from fairway_boot.files import Fault
 from fairway_core.findings import Finding, Severity, UserError
@@ -17,7 +18,7 @@ from fairway_runner.engines.outage import TargetUnavailable, deadline
 from fairway_runner.jobs.job import Job, Metric
 from fairway_runner.jobs.job_fields import Best as BestSource
 from fairway_runner.jobs.job_fields import BestInput, KeptInput
-from fairway_runner.jobs.job_file import JobFile, section_of, sweeps_files
+from fairway_runner.jobs.job_file import JobFile, sweeps_files
 from fairway_runner.jobs.project_files import require_code, walk
 from fairway_runner.jobs.steps import NamedStep, inputs_of_runs
 from fairway_runner.runs.folder import chosen_task, require_one_job

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from fairway_agent.records import section_of
 from fairway_runner.quantities import format_cell, iso, seconds
 from fairway_runner.runs.folder import begun_steps
 from fairway_runner.runs.metrics import (
@@ -170,7 +171,9 @@ def compare(runs: Sequence[Run]) -> list[dict[str, Any]]:
     }
     settings = [_settings(task, jobs[run.id]) for run, task in tasks]
     names = varying_parameters(settings) if settings else []
-    origins = {run.id: facts_in(run.folder / "provenance.json").get("git") or {} for run in unique}
+    origins = {
+        run.id: section_of(facts_in(run.folder / "provenance.json"), "git") for run in unique
+    }
     records: list[dict[str, Any]] = []
     for (run, task), each in zip(tasks, settings, strict=True):
         patterns = compile_patterns(run.record.metrics)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
+from fairway_agent.records import section_of
 from fairway_runner.quantities import duration, format_cell, iso, money, number
 from fairway_runner.runs.figures import figures, summarize_use
 from fairway_runner.runs.report import charts
@@ -109,7 +110,7 @@ def _tiles(report: Report, facts: dict[str, Any]) -> list[tuple[str, str, str]]:
 def _provenance(report: Report, facts: dict[str, Any]) -> list[tuple[str, str]]:
     """Returns the origin of the run as rows of a name and a value, as far as its record says."""
     record, known, job = report.run.record, report.provenance, report.job
-    git = known.get("git") or {}
+    git = section_of(known, "git")
     commit = str(git.get("commit") or "")
     dirty = " and uncommitted changes" if git.get("dirty") else ""
     rows = [
