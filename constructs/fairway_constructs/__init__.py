@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from fairway_constructs.alerts import Alerts as Alerts
     from fairway_constructs.alerts import Budget as Budget
-    from fairway_constructs.azure_files import AzureFiles as AzureFiles
     from fairway_constructs.azurerm.provider import AzurermProvider as AzurermProvider
     from fairway_constructs.bastion import Bastion as Bastion
     from fairway_constructs.bastion import Gateway as Gateway
@@ -45,9 +44,14 @@ if TYPE_CHECKING:
     from fairway_constructs.egress import FirewallEgress as FirewallEgress
     from fairway_constructs.egress import NatEgress as NatEgress
     from fairway_constructs.environment_stack import EnvironmentStack as EnvironmentStack
-    from fairway_constructs.file_system import Blobfuse as Blobfuse
-    from fairway_constructs.file_system import FileSystem as FileSystem
-    from fairway_constructs.file_system import NfsExport as NfsExport
+    from fairway_constructs.filesystems.azure_files import AzureFiles as AzureFiles
+    from fairway_constructs.filesystems.base import FileSystem as FileSystem
+    from fairway_constructs.filesystems.blobfuse import Blobfuse as Blobfuse
+    from fairway_constructs.filesystems.lustre import BlobImport as BlobImport
+    from fairway_constructs.filesystems.lustre import Lustre as Lustre
+    from fairway_constructs.filesystems.netapp import NetApp as NetApp
+    from fairway_constructs.filesystems.nfs_export import NfsExport as NfsExport
+    from fairway_constructs.filesystems.nfs_server import NfsServer as NfsServer
     from fairway_constructs.gpu_cluster import GpuCluster as GpuCluster
     from fairway_constructs.identity import Grantee as Grantee
     from fairway_constructs.identity import Identity as Identity
@@ -62,17 +66,13 @@ if TYPE_CHECKING:
         KubernetesFoundation as KubernetesFoundation,
     )
     from fairway_constructs.kubernetes.node_pool import KubernetesNodePool as KubernetesNodePool
-    from fairway_constructs.lustre import BlobImport as BlobImport
-    from fairway_constructs.lustre import Lustre as Lustre
     from fairway_constructs.monitoring import IMonitoring as IMonitoring
     from fairway_constructs.monitoring import Monitoring as Monitoring
-    from fairway_constructs.netapp import NetApp as NetApp
     from fairway_constructs.network import INetwork as INetwork
     from fairway_constructs.network import Network as Network
     from fairway_constructs.network_access import InRange as InRange
     from fairway_constructs.network_access import Machines as Machines
     from fairway_constructs.network_access import SubnetRef as SubnetRef
-    from fairway_constructs.nfs_server import NfsServer as NfsServer
     from fairway_constructs.peering import Peering as Peering
     from fairway_constructs.placement import Placement as Placement
     from fairway_constructs.private_endpoint import PrivateEndpoints as PrivateEndpoints
@@ -108,15 +108,15 @@ if TYPE_CHECKING:
     from fairway_core.environment.access import Researcher as Researcher
     from fairway_core.environment.cluster import Repair as Repair
     from fairway_core.environment.cluster import Spot as Spot
-    from fairway_core.environment.filesystems import Homes as Homes
-    from fairway_core.environment.filesystems import SharedQueue as SharedQueue
-    from fairway_core.environment.filesystems_managed import Maintenance as Maintenance
+    from fairway_core.environment.filesystems.homes import Homes as Homes
+    from fairway_core.environment.filesystems.homes import SharedQueue as SharedQueue
+    from fairway_core.environment.filesystems.lustre import Maintenance as Maintenance
+    from fairway_core.environment.filesystems.nfs_server import Backup as Backup
+    from fairway_core.environment.filesystems.nfs_server import Disks as Disks
     from fairway_core.environment.kubernetes import SpotPool as SpotPool
     from fairway_core.environment.kubernetes import UpgradeWindow as UpgradeWindow
     from fairway_core.environment.network import Dns as Dns
     from fairway_core.environment.network import Firewall as Firewall
-    from fairway_core.environment.nfs_server import Backup as Backup
-    from fairway_core.environment.nfs_server import Disks as Disks
     from fairway_core.environment.schedule import Schedule as Schedule
     from fairway_core.environment.slurm import SlurmRepository as SlurmRepository
     from fairway_core.findings import UserError as UserError

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from fairway_constructs.cdk import Construct
-    from fairway_constructs.file_system import FileSystem
+    from fairway_constructs.filesystems.base import FileSystem
     from fairway_constructs.network import INetwork
     from fairway_constructs.network_access import SubnetRef
     from fairway_core.environment import Repair, Spot

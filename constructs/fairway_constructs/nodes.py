@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from fairway_core.catalog import Image, Plan, VmSize
     from fairway_core.environment import Spot
     from fairway_core.environment.cluster import Idle
-    from fairway_core.environment.filesystems import SharedQueue
+    from fairway_core.environment.filesystems.homes import SharedQueue
     from fairway_core.fields import Count
 
 

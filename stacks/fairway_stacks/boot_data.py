@@ -20,7 +20,8 @@ from fairway_constructs.network_access import SubnetRef
 from fairway_constructs.nodes import NodeSpec, cloud_init_of
 from fairway_core.catalog import vm_size
 from fairway_core.environment import Cluster, SlurmNodes
-from fairway_core.environment.filesystems import homes, scheduler_mounts, shared_queue
+from fairway_core.environment.filesystems.homes import homes, shared_queue
+from fairway_core.environment.filesystems.rules import scheduler_mounts
 from fairway_core.findings import UserError
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from fairway_constructs.slurm.configuration import SlurmPartition
     from fairway_core.documents import Document
     from fairway_core.environment import Environment
-    from fairway_core.environment.filesystems import SharedQueue
+    from fairway_core.environment.filesystems.homes import SharedQueue
     from fairway_core.findings import Finding
     from fairway_core.yaml_text import DataPath
 

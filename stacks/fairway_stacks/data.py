@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import fairway_constructs as az
 from fairway_constructs.cloud_init import export_path
-from fairway_constructs.file_system import Site, from_section
+from fairway_constructs.filesystems.base import Site, from_section
 from fairway_constructs.researchers import let_submit, page_identity
 from fairway_core.environment.kubernetes import CONFIGURATION, NODES_GROUP
 from fairway_core.environment.services import budget_contacts

@@ -10,7 +10,8 @@ from fairway_constructs.cloud_init.web import CALLBACK, WebPage
 from fairway_constructs.researchers import serve_page
 from fairway_constructs.scope import id_in_group
 from fairway_constructs.slurm.scheduler import let_scale
-from fairway_core.environment.filesystems import homes, scheduler_mounts
+from fairway_core.environment.filesystems.homes import homes
+from fairway_core.environment.filesystems.rules import scheduler_mounts
 from fairway_core.slurm import Qos
 from fairway_stacks.boot_data import accounts_of, partitions_of, slurm_node, slurm_partitions
 from fairway_stacks.stack import referenced_ids

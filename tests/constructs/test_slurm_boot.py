@@ -22,7 +22,7 @@ from fairway_constructs.slurm.configuration import node_facts, packages_of, part
 from fairway_core import archives
 from fairway_core.catalog import images, vm_size
 from fairway_core.environment import Person, Slurm
-from fairway_core.environment.filesystems import Homes
+from fairway_core.environment.filesystems.homes import Homes
 from fairway_core.findings import UserError
 from fairway_core.slurm import DISTRIBUTION, SlurmCluster
 from fairway_core.target import NodeRange

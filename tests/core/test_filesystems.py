@@ -13,10 +13,8 @@ from fairway_core.catalog.disks import disk_kinds
 from fairway_core.catalog.limits import lustre_addresses
 from fairway_core.catalog.terraform_types import private_link, private_links
 from fairway_core.environment import AnyFileSystem
-from fairway_core.environment.filesystems import (
-    Homes,
-    home_filesystem,
-    homes,
+from fairway_core.environment.filesystems.homes import Homes, home_filesystem, homes
+from fairway_core.environment.filesystems.rules import (
     optional_roles,
     scheduler_mounts,
     speaks_nfs_3,

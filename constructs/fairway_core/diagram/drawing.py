@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from fairway_core.diagram.picture import Arrow, Group, Kind, Node, Picture
 from fairway_core.environment.access import data_roles, researchers_of
 from fairway_core.environment.addresses import EVERY_NETWORK, SUBNETS, subnet_plan
-from fairway_core.environment.filesystems import optional_roles, scheduler_mounts
+from fairway_core.environment.filesystems.rules import optional_roles, scheduler_mounts
 from fairway_core.naming import name_rule
 
 if TYPE_CHECKING:

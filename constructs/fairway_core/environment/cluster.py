@@ -104,6 +104,11 @@ class HasNodes:
     """The identity of its jobs in a diagram, in the same form."""
 
     @property
+    def chosen_image(self) -> Image | None:
+        """The image of every node, or None if Azure chooses it."""
+        return None
+
+    @property
     def is_single(self) -> bool:
         """True for one VM that keeps its name and its disk."""
         return False

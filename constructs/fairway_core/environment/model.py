@@ -13,8 +13,10 @@ from fairway_core.environment.addresses import require_nat, require_private
 from fairway_core.environment.batch import Batch, BatchCluster, check_batch
 from fairway_core.environment.clusters import AnyCluster, MachineCluster
 from fairway_core.environment.defaults import Defaults
-from fairway_core.environment.filesystem_base import EnvironmentParts
-from fairway_core.environment.filesystems import AnyFileSystem, check_filesystems, check_people
+from fairway_core.environment.filesystems import AnyFileSystem
+from fairway_core.environment.filesystems.base import EnvironmentParts
+from fairway_core.environment.filesystems.homes import check_people
+from fairway_core.environment.filesystems.rules import check_filesystems
 from fairway_core.environment.kubernetes import Kubernetes, KubernetesNodes
 from fairway_core.environment.kubernetes_rules import check_kubernetes, most_nodes
 from fairway_core.environment.network import Network

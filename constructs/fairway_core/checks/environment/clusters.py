@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from fairway_core.catalog import VmSize
     from fairway_core.checks.check import Occurrence
     from fairway_core.environment import Environment
-    from fairway_core.environment.filesystem_base import FileSystem
+    from fairway_core.environment.filesystems.base import FileSystem
 
 
 def _sizes(environment: Environment) -> Iterator[Occurrence]:

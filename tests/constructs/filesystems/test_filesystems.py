@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import fairway_constructs as az
-from fairway_core.environment import Backup, Disks
+from fairway_core.environment.filesystems.nfs_server import Backup, Disks
 from fairway_core.findings import UserError
 
 Synthesize = Callable[..., dict[str, Any]]

@@ -11,7 +11,7 @@ from fairway_core.catalog import vm_size, vm_sizes
 from fairway_core.catalog.disks import disk_kind, disk_kinds
 from fairway_core.cost.parts import ONE, Part, disks, server, without_meter
 from fairway_core.documents import Check, FieldError, Model, matching, require, rule
-from fairway_core.environment.filesystem_base import EnvironmentParts, FileSystem
+from fairway_core.environment.filesystems.base import EnvironmentParts, FileSystem
 from fairway_core.environment.values import SizeText, below_path, offered_size
 from fairway_core.fields import Days, days_between, require_unique
 

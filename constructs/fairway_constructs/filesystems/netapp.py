@@ -8,18 +8,18 @@ from fairway_constructs.azurerm.netapp_account import NetappAccount
 from fairway_constructs.azurerm.netapp_pool import NetappPool
 from fairway_constructs.azurerm.netapp_volume import ExportPolicyRule, NetappVolume
 from fairway_constructs.cloud_init.mounts import nfs_mount
-from fairway_constructs.file_system import FileSystem
+from fairway_constructs.filesystems.base import FileSystem
 from fairway_constructs.protection import delete_lock, lifecycle_of
 from fairway_constructs.scope import once
 from fairway_constructs.service import Diagnostics, Service
-from fairway_core.environment import NetApp as NetAppSpec
+from fairway_core.environment.filesystems.netapp import NetApp as NetAppSpec
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from ipaddress import IPv4Network
 
     from fairway_constructs.cdk import Construct
-    from fairway_constructs.file_system import Site
+    from fairway_constructs.filesystems.base import Site
     from fairway_constructs.network_access import SubnetRef
     from fairway_core.fields import Count
 

@@ -13,7 +13,7 @@ from fairway_constructs.azurerm.recovery_services_vault import RecoveryServicesV
 from fairway_constructs.cloud_init import export_path, nfs_server_cloud_init
 from fairway_constructs.cloud_init.mounts import nfs_mount
 from fairway_constructs.extensions import equip
-from fairway_constructs.file_system import FileSystem
+from fairway_constructs.filesystems.base import FileSystem
 from fairway_constructs.identity import Identity as ManagedIdentity
 from fairway_constructs.protection import delete_lock, lifecycle_of
 from fairway_constructs.scope import id_in_group, once, placement_of
@@ -21,7 +21,7 @@ from fairway_constructs.server_vm import attach, private_interface, server_vm
 from fairway_constructs.service import Diagnostics, Service
 from fairway_core.catalog import vm_size
 from fairway_core.catalog.disks import disk_kind
-from fairway_core.environment import NfsServer as NfsServerSpec
+from fairway_core.environment.filesystems.nfs_server import NfsServer as NfsServerSpec
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,12 +29,11 @@ if TYPE_CHECKING:
 
     from fairway_constructs.azurerm.linux_virtual_machine import LinuxVirtualMachine
     from fairway_constructs.cdk import Construct, ITerraformDependable
-    from fairway_constructs.file_system import Site
+    from fairway_constructs.filesystems.base import Site
     from fairway_constructs.identity import IIdentity
     from fairway_constructs.network_access import SubnetRef
     from fairway_constructs.vault import CustomerManagedKey
-    from fairway_core.environment import Backup, Disks
-    from fairway_core.environment.nfs_server import NfsVersion
+    from fairway_core.environment.filesystems.nfs_server import Backup, Disks, NfsVersion
 
 
 # Days during which a restore needs no copy from the vault; each is a snapshot of every disk.

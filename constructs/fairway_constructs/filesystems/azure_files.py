@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from fairway_constructs.azurerm.storage_account import StorageAccount
 from fairway_constructs.azurerm.storage_share import StorageShare
 from fairway_constructs.cloud_init.mounts import Mount
-from fairway_constructs.file_system import FileSystem
+from fairway_constructs.filesystems.base import FileSystem
 from fairway_constructs.protection import delete_lock, lifecycle_of
 from fairway_constructs.scope import client_config
 from fairway_constructs.service import Diagnostics, Service
 from fairway_constructs.storage import access_arguments, encrypted_by, sign_in
-from fairway_core.environment import AzureFiles as AzureFilesSpec
+from fairway_core.environment.filesystems.azure_files import AzureFiles as AzureFilesSpec
 from fairway_core.naming import unique_suffix
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from fairway_constructs.cdk import Construct
-    from fairway_constructs.file_system import Site
+    from fairway_constructs.filesystems.base import Site
     from fairway_constructs.vault import CustomerManagedKey
     from fairway_core.fields import Count
     from fairway_core.resource_ids import SubnetId

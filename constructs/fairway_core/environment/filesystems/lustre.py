@@ -1,17 +1,15 @@
-"""File systems that Azure runs: Azure Files, NetApp Files and Managed Lustre."""
+"""An Azure Managed Lustre file system, which may present the blobs of a container as files."""
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from fairway_core.catalog import limit
 from fairway_core.catalog.limits import lustre_addresses, lustre_sizes
-from fairway_core.cost.parts import ONE, Part, netapp_pool, without_meter
+from fairway_core.cost.parts import Part, without_meter
 from fairway_core.documents import FieldError, Model, matching, rule
-from fairway_core.environment.filesystem_base import EnvironmentParts, FileSystem, mbps
+from fairway_core.environment.filesystems.base import EnvironmentParts, FileSystem
 from fairway_core.environment.schedule import Day, Time
 from fairway_core.fields import NO_EQUAL
 from fairway_core.resource_ids import GUID
@@ -26,130 +24,6 @@ if TYPE_CHECKING:
 # "HPC Cache Resource Provider" in every Entra ID directory: the identity with which Managed Lustre
 # reads Blob storage. Source: Azure documentation, Azure Managed Lustre prerequisites.
 LUSTRE_APPLICATION_ID = "4392ab71-2ce2-4b0d-8770-b352745c73f5"
-
-# MiB/s per TiB of a volume. Source: Azure documentation, service levels for Azure NetApp Files.
-_NETAPP_LEVELS = {"Standard": 16, "Premium": 64, "Ultra": 128}
-
-
-class AzureFiles(FileSystem, defer_build=True):
-    """A Premium Azure file share over NFS 4.1; the larger it is, the faster."""
-
-    kind: Literal["azure_files"]
-    """`azure_files`: a file share that Azure runs."""
-    gib: int = Field(
-        default=1024, ge=limit("azure_files_least_gib"), le=limit("azure_files_most_gib")
-    )
-    """Provisioned size in GiB; it can grow, and shrink a day later."""
-    replication: Literal["LRS", "ZRS"] | None = None
-    """Keep copies in one zone (LRS) or in three (ZRS). By default ZRS, or LRS with `zone: none`."""
-
-    resource_kind = "file_storage_account"
-    private_link = "file"
-    encrypted: ClassVar = {"files": "the share"}
-    raised_by: ClassVar = {"its size": "raise its `gib:`"}
-
-    @property
-    def facts(self) -> tuple[str, ...]:
-        """Its size."""
-        return ("Azure Files", f"{self.gib:,} GiB")
-
-    @property
-    def size_gib(self) -> int:
-        """The size in GiB."""
-        return self.gib
-
-    def cost(self, zone: int | None) -> list[Part]:
-        """Returns the provisioned size."""
-        return [Part(f"{self.gib} GiB", f"files/{self.copies(zone)}", ONE.times(self.gib))]
-
-    @property
-    def is_zone_redundant(self) -> bool:
-        """True if the file says ZRS: the default adapts to the environment's zone."""
-        return self.replication == "ZRS"
-
-    def copies(self, zone: int | None) -> Literal["LRS", "ZRS"]:
-        """Returns the replication; the default depends on the environment's zone."""
-        return self.replication or ("ZRS" if zone else "LRS")
-
-    @property
-    def limits_mbps(self) -> Mapping[str, int]:
-        """Throughput in MB/s that comes with its size, without bursts."""
-        # Source: Azure documentation, understand Azure Files billing, provisioned v1 model.
-        mibps = 100 + math.ceil(0.04 * self.gib) + math.ceil(0.06 * self.gib)
-        return {"its size": mbps(min(mibps, limit("azure_files_most_mibps")))}
-
-
-class NetApp(FileSystem, defer_build=True):
-    """An Azure NetApp Files volume over NFS 4.1, in its own capacity pool.
-
-    A level gives 16 (`Standard`), 64 (`Premium`) or 128 (`Ultra`) MiB/s for each TiB; with
-    `Flexible` the throughput is chosen by `mibps`.
-    """
-
-    kind: Literal["netapp"]
-    """`netapp`: a volume that Azure NetApp Files runs."""
-    service_level: Literal["Standard", "Premium", "Ultra", "Flexible"] = "Premium"
-    """The service level, which decides the throughput per TiB."""
-    tib: int = Field(default=4, ge=1, le=limit("netapp_volume_tib"))
-    """Size of the volume in TiB; it can grow."""
-    mibps: int | None = None
-    """Throughput of a `Flexible` volume in MiB/s."""
-
-    resource_kind = "netapp_volume"
-    subnet_role = "netapp"
-    provider = "Microsoft.NetApp"
-    raised_by: ClassVar = {
-        "its service level and size": "raise its `tib:` or `service_level:`",
-        "one NetApp volume": "use `kind: lustre`",
-    }
-
-    @property
-    def facts(self) -> tuple[str, ...]:
-        """Its size and service level."""
-        return ("NetApp Files volume", f"{self.size_gib:,} GiB, {self.service_level}")
-
-    def cost(self, zone: int | None) -> list[Part]:  # noqa: ARG002
-        """Returns the price of the capacity pool that holds the volume."""
-        return [netapp_pool(self.service_level, self.tib)]
-
-    @property
-    def size_gib(self) -> int:
-        """The size in GiB."""
-        return self.tib * 1024
-
-    @rule
-    def _throughput_is_offered(self) -> None:
-        if self.service_level != "Flexible":
-            if self.mibps is not None:
-                raise FieldError(
-                    f"with level `{self.service_level}` the throughput follows from the size",
-                    "leave it out, or use `service_level: Flexible`",
-                    path=("mibps",),
-                )
-            return
-        least = limit("netapp_flexible_least_mibps")
-        most = min(limit("netapp_volume_mibps"), limit("netapp_flexible_mibps_per_tib") * self.tib)
-        if self.mibps is None:
-            raise FieldError(
-                "a `Flexible` volume needs `mibps:`",
-                f"add `mibps: {most}`, or as little as {least}",
-            )
-        if not least <= self.mibps <= most:
-            raise FieldError(
-                f"a `Flexible` volume of {self.tib} TiB can have {least} to {most} MiB/s, "
-                f"not {self.mibps}",
-                f"the nearest is `mibps: {min(max(self.mibps, least), most)}`",
-                path=("mibps",),
-            )
-
-    @property
-    def limits_mbps(self) -> Mapping[str, int]:
-        """Throughput in MB/s that comes with its size and level, and the maximum of one volume."""
-        mibps = self.mibps or _NETAPP_LEVELS[self.service_level] * self.tib
-        return {
-            "its service level and size": mbps(mibps),
-            "one NetApp volume": mbps(limit("netapp_volume_mibps")),
-        }
 
 
 class Maintenance(Model, defer_build=True):
@@ -297,9 +171,10 @@ class Lustre(FileSystem, defer_build=True):
 
     def check_mount(self, cluster: AnyCluster, path: DataPath) -> None:
         """Raises FieldError if the image has no Lustre client; node pools get one from a driver."""
-        if cluster.engine != "kubernetes" and not cluster.chosen_image.lustre_client:
+        image = cluster.chosen_image
+        if image is not None and not image.lustre_client:
             raise FieldError(
-                f"image `{cluster.chosen_image.alias}` has no Lustre client",
+                f"image `{image.alias}` has no Lustre client",
                 "use an HPC image such as `ubuntu-hpc-2404`, which has one",
                 path,
             )

@@ -12,7 +12,7 @@ import pytest
 from programs import finished
 
 import fairway_constructs as az
-from fairway_core.environment import Disks
+from fairway_core.environment.filesystems.nfs_server import Disks
 
 Synthesize = Callable[..., dict[str, Any]]
 
@@ -145,7 +145,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     missing = _what_is_missing()
     if missing:
         pytest.skip(missing)
-    root = Path(__file__).resolve().parents[2]
+    root = Path(__file__).resolve().parents[3]
     script = root / "constructs" / "fairway_constructs" / "cloud_init" / "nfs_server.sh"
     driver = Path(__file__).with_name("loop_devices.sh")
     folder = tmp_path_factory.mktemp("disks")

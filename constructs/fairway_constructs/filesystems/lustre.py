@@ -9,22 +9,22 @@ from fairway_constructs.arguments import checked
 from fairway_constructs.azurerm import managed_lustre_file_system as amlfs
 from fairway_constructs.cdk import Timeouts
 from fairway_constructs.cloud_init.mounts import Mount
-from fairway_constructs.file_system import FileSystem
+from fairway_constructs.filesystems.base import FileSystem
 from fairway_constructs.identity import give_role
 from fairway_constructs.protection import delete_lock, lifecycle_of
 from fairway_constructs.service import Diagnostics, Service
 from fairway_constructs.storage import private_container
-from fairway_core.environment import Lustre as LustreSpec
-from fairway_core.environment.filesystems_managed import lustre_log_container
+from fairway_core.environment.filesystems.lustre import Lustre as LustreSpec
+from fairway_core.environment.filesystems.lustre import lustre_log_container
 from fairway_core.findings import UserError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from fairway_constructs.cdk import Construct, ITerraformDependable
-    from fairway_constructs.file_system import Site
+    from fairway_constructs.filesystems.base import Site
     from fairway_constructs.network_access import SubnetRef
-    from fairway_core.environment.filesystems_managed import Maintenance
+    from fairway_core.environment.filesystems.lustre import Maintenance
     from fairway_core.fields import Count
     from fairway_core.resource_ids import ObjectId, StorageAccountId
 
