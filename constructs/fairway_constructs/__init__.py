@@ -106,19 +106,19 @@ if TYPE_CHECKING:
     from fairway_core.catalog.sizes import vm_size as vm_size
     from fairway_core.environment.access import Person as Person
     from fairway_core.environment.access import Researcher as Researcher
-    from fairway_core.environment.cluster import Repair as Repair
-    from fairway_core.environment.cluster import Spot as Spot
+    from fairway_core.environment.clusters.kubernetes.node_pool import SpotPool as SpotPool
+    from fairway_core.environment.clusters.kubernetes.settings import UpgradeWindow as UpgradeWindow
+    from fairway_core.environment.clusters.machines import Spot as Spot
+    from fairway_core.environment.clusters.slurm.scheduler import SlurmRepository as SlurmRepository
+    from fairway_core.environment.clusters.ssh import Repair as Repair
     from fairway_core.environment.filesystems.homes import Homes as Homes
     from fairway_core.environment.filesystems.homes import SharedQueue as SharedQueue
     from fairway_core.environment.filesystems.lustre import Maintenance as Maintenance
     from fairway_core.environment.filesystems.nfs_server import Backup as Backup
     from fairway_core.environment.filesystems.nfs_server import Disks as Disks
-    from fairway_core.environment.kubernetes import SpotPool as SpotPool
-    from fairway_core.environment.kubernetes import UpgradeWindow as UpgradeWindow
     from fairway_core.environment.network import Dns as Dns
     from fairway_core.environment.network import Firewall as Firewall
     from fairway_core.environment.schedule import Schedule as Schedule
-    from fairway_core.environment.slurm import SlurmRepository as SlurmRepository
     from fairway_core.findings import UserError as UserError
     from fairway_core.naming import NameParts as NameParts
     from fairway_core.naming import Naming as Naming

@@ -15,8 +15,8 @@ from fairway_constructs.targets import TakesJobs, job_facts
 from fairway_constructs.terraform_data import TerraformData, literal
 from fairway_core.autoscale import PoolShape, iso_duration, scale_formula
 from fairway_core.documents import FieldError
-from fairway_core.environment.batch import pool_image
-from fairway_core.environment.node_rules import (
+from fairway_core.environment.clusters.batch.pool import pool_image
+from fairway_core.environment.clusters.node_rules import (
     check_image,
     check_mix,
     check_pool_nodes,

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from fairway_constructs.network import INetwork
     from fairway_constructs.network_access import SubnetRef
     from fairway_core.environment import Repair, Spot
-    from fairway_core.environment.node_rules import ScaleSetNodes
+    from fairway_core.environment.clusters.node_rules import ScaleSetNodes
     from fairway_core.fields import Count
 
 

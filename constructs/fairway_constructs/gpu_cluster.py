@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from fairway_constructs.network_access import SubnetRef
     from fairway_core.catalog import Image, VmSize
     from fairway_core.environment import Repair, Spot
-    from fairway_core.environment.cluster import Idle
-    from fairway_core.environment.node_rules import ScaleSetNodes
+    from fairway_core.environment.clusters.node_rules import ScaleSetNodes
+    from fairway_core.environment.clusters.ssh import Idle
     from fairway_core.fields import Count
     from fairway_core.resource_ids import ImageVersionId, PlacementGroupId
 

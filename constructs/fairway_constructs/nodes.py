@@ -24,7 +24,7 @@ from fairway_constructs.cloud_init import (
 )
 from fairway_constructs.scope import placement_of
 from fairway_core.documents import FieldError
-from fairway_core.environment import node_rules
+from fairway_core.environment.clusters import node_rules
 from fairway_core.findings import UserError, counted
 from fairway_core.light_fields import as_field_error
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from fairway_constructs.network_access import SubnetRef
     from fairway_core.catalog import Image, Plan, VmSize
     from fairway_core.environment import Spot
-    from fairway_core.environment.cluster import Idle
+    from fairway_core.environment.clusters.ssh import Idle
     from fairway_core.environment.filesystems.homes import SharedQueue
     from fairway_core.fields import Count
 

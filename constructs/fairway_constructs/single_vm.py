@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from fairway_constructs.network_access import SubnetRef
     from fairway_core.catalog import Image, VmSize
     from fairway_core.environment import Spot
-    from fairway_core.environment.cluster import Idle
+    from fairway_core.environment.clusters.ssh import Idle
     from fairway_core.fields import Count
     from fairway_core.resource_ids import (
         CapacityReservationId,

@@ -9,7 +9,7 @@ import fairway_constructs as az
 from fairway_constructs.cloud_init import export_path
 from fairway_constructs.filesystems.base import Site, from_section
 from fairway_constructs.researchers import let_submit, page_identity
-from fairway_core.environment.kubernetes import CONFIGURATION, NODES_GROUP
+from fairway_core.environment.clusters.kubernetes.cluster import CONFIGURATION, NODES_GROUP
 from fairway_core.environment.services import budget_contacts
 from fairway_core.review.plan import ROLES
 from fairway_stacks.stack import RoleStack

@@ -13,7 +13,7 @@ import fairway_constructs as az
 from fairway_constructs.cloud_init.mounts import nfs_mount
 from fairway_core.autoscale import Autoscale, ScenarioName, check_formula
 from fairway_core.catalog import image, vm_size, vm_sizes
-from fairway_core.environment.batch import pool_image
+from fairway_core.environment.clusters.batch.pool import pool_image
 from fairway_core.findings import UserError
 
 Synthesize = Callable[..., dict[str, Any]]

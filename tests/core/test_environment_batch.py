@@ -13,8 +13,8 @@ from fairway_core.catalog import vm_size, vm_sizes
 from fairway_core.catalog.images import has_image, images
 from fairway_core.checks import check_environment
 from fairway_core.environment import BatchCluster, Environment
-from fairway_core.environment.batch import pool_image
-from fairway_core.environment.node_rules import check_image
+from fairway_core.environment.clusters.batch.pool import pool_image
+from fairway_core.environment.clusters.node_rules import check_image
 from fairway_core.findings import Finding, Severity
 
 A100, CPU = "Standard_ND96asr_v4", "Standard_D16s_v6"

@@ -6,7 +6,7 @@ import pytest
 from environment_files import KEY, checked, fault, load
 
 from fairway_core.environment import Cluster, Spot
-from fairway_core.environment.node_rules import fits_local_disk
+from fairway_core.environment.clusters.node_rules import fits_local_disk
 from fairway_core.findings import Finding
 
 H100 = "Standard_ND96isr_H100_v5"

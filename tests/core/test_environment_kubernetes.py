@@ -7,7 +7,8 @@ from environment_files import KEY, load
 
 from fairway_core.checks import check_environment
 from fairway_core.environment import Environment, Kubernetes, KubernetesNodes
-from fairway_core.environment.kubernetes import SpotPool, SystemPool
+from fairway_core.environment.clusters.kubernetes.cluster import SystemPool
+from fairway_core.environment.clusters.kubernetes.node_pool import SpotPool
 from fairway_core.findings import UserError
 
 ND = (

@@ -28,6 +28,7 @@ CHOSEN = {
     ("fairway_agent.kubernetes.submit", "fairway_agent.kubernetes.*"),
     ("fairway_cli.main", "fairway_cli.commands.*"),
     ("fairway_core.checks.running", "fairway_core.checks.*"),
+    ("fairway_core.checks.running", "fairway_core.environment.clusters.*.checks"),
     ("fairway_runner.engines.engine", "fairway_runner.engines.*"),
 }
 

@@ -13,18 +13,20 @@ from fairway_constructs.researchers import give_researcher
 from fairway_constructs.scope import client_config
 from fairway_constructs.service import Diagnostics, Service
 from fairway_core.documents import FieldError
-from fairway_core.environment.kubernetes import (
-    MAX_PODS,
+from fairway_core.environment.clusters.kubernetes.cluster import (
     NODES_GROUP,
-    OS_SKU,
     SYSTEM_GIB,
-    SYSTEM_POOL,
-    SYSTEM_POOL_MEANWHILE,
     SYSTEM_SURGE,
     Kubernetes,
-    SystemPool,
+    require_beside,
 )
-from fairway_core.environment.kubernetes_rules import require_beside
+from fairway_core.environment.clusters.kubernetes.node_pool import (
+    MAX_PODS,
+    OS_SKU,
+    SYSTEM_POOL,
+    SYSTEM_POOL_MEANWHILE,
+)
+from fairway_core.environment.clusters.kubernetes.settings import SystemPool
 from fairway_core.slurm.cluster import PLACES
 
 if TYPE_CHECKING:
@@ -36,7 +38,7 @@ if TYPE_CHECKING:
     from fairway_constructs.network_access import SubnetRef
     from fairway_constructs.placement import Placement
     from fairway_core.environment.access import Researcher
-    from fairway_core.environment.kubernetes import UpgradeWindow
+    from fairway_core.environment.clusters.kubernetes.settings import UpgradeWindow
     from fairway_core.fields import Count
     from fairway_core.resource_ids import ObjectId, WorkspaceId
     from fairway_core.target import NodeRange

@@ -12,7 +12,12 @@ from fairway_constructs.kubernetes.cluster import DRAIN_MINUTES, LONG
 from fairway_constructs.targets import TakesJobs, job_facts
 from fairway_constructs.terraform_data import TerraformData
 from fairway_core.catalog import vm_size
-from fairway_core.environment.kubernetes import MAX_PODS, OS_SKU, NodePool, SpotPool
+from fairway_core.environment.clusters.kubernetes.node_pool import (
+    MAX_PODS,
+    OS_SKU,
+    NodePool,
+    SpotPool,
+)
 from fairway_core.findings import UserError
 from fairway_core.kubernetes.drivers import RDMA
 from fairway_core.kubernetes.node_setup import SCRATCH
@@ -26,7 +31,8 @@ if TYPE_CHECKING:
     from fairway_constructs.cloud_init.mounts import Mounts
     from fairway_constructs.kubernetes.cluster import KubernetesCluster
     from fairway_constructs.network_access import SubnetRef
-    from fairway_core.environment.kubernetes import PoolName, UpgradeWindow
+    from fairway_core.environment.clusters.kubernetes.node_pool import PoolName
+    from fairway_core.environment.clusters.kubernetes.settings import UpgradeWindow
     from fairway_core.environment.values import Zone
     from fairway_core.fields import Count, Number
     from fairway_core.resource_ids import PlacementGroupId

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from fairway_constructs.arguments import checked
 from fairway_constructs.cloud_init import ADMIN_USERNAME
 from fairway_core.catalog import vm_size
+from fairway_core.environment.clusters.node_rules import check_scale_set
+from fairway_core.environment.clusters.slurm.partition import slurm_memory_mib
 from fairway_core.environment.keys import read_repository_key
-from fairway_core.environment.node_rules import check_scale_set
-from fairway_core.environment.slurm import slurm_memory_mib
 from fairway_core.slurm import (
     DISTRIBUTION,
     MICROSOFT,
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from fairway_constructs.cloud_init.people import Accounts
     from fairway_core.catalog import VmSize
     from fairway_core.environment import Slurm
-    from fairway_core.environment.node_rules import ScaleSetNodes
+    from fairway_core.environment.clusters.node_rules import ScaleSetNodes
 
 # The validity of a job's launch, and the delay of a requeued job.
 _CREDENTIAL_SECONDS = 30

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from fairway_constructs.network_access import SubnetRef
     from fairway_constructs.slurm.configuration import SlurmPartition
     from fairway_constructs.slurm.shared_resources import SlurmFoundation
-    from fairway_core.environment.slurm import Idle, SlurmRepository
+    from fairway_core.environment.clusters.slurm.scheduler import Idle, SlurmRepository
     from fairway_core.fields import Count
     from fairway_core.slurm.cluster import Qos
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from fairway_agent.quick import dataclass
 from fairway_core.documents import Model
+from fairway_core.environment.clusters.base import Surroundings
 from fairway_core.environment.values import MountPath
 
 if TYPE_CHECKING:
@@ -13,21 +14,17 @@ if TYPE_CHECKING:
 
     from fairway_core.cost.parts import Part
     from fairway_core.environment.clusters import AnyCluster
-    from fairway_core.environment.network import Network
-    from fairway_core.environment.storage import Storage
     from fairway_core.yaml_text import DataPath
 
 _BYTES_PER_MIB = 1024**2
 
 
 @dataclass(frozen=True, kw_only=True)
-class EnvironmentParts:
+class EnvironmentParts(Surroundings):
     """The parts of an environment that file systems need; `zone` is None with `zone: none`."""
 
-    filesystems: Mapping[str, FileSystem]
     clusters: Mapping[str, AnyCluster]
-    storage: Storage
-    network: Network
+    filesystems: Mapping[str, FileSystem]
     zone: int | None
 
 

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from fairway_core.environment.access import Person
-    from fairway_core.environment.cluster import Cluster
     from fairway_core.environment.clusters import AnyCluster
+    from fairway_core.environment.clusters.ssh import Cluster
     from fairway_core.environment.filesystems.base import FileSystem
 
 

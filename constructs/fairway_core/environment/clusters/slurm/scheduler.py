@@ -1,4 +1,4 @@
-"""Clusters whose jobs Slurm queues: partitions with nodes on demand, and their scheduler."""
+"""Slurm's scheduler, with its login nodes, accounts and packages."""
 
 from __future__ import annotations
 
@@ -8,19 +8,18 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field
 
-from fairway_core.catalog import vm_size
+from fairway_core.cost.parts import Part, disks, server, without_meter
 from fairway_core.documents import Check, FieldError, Model, matching, require, rule
-from fairway_core.environment.cluster import Nodes
-from fairway_core.environment.node_rules import check_scale_set
-from fairway_core.environment.values import SizeText, most_nodes_path, require_mounts, x64
+from fairway_core.environment.clusters.base import Manager, ServiceBox
+from fairway_core.environment.values import SizeText, x64
 from fairway_core.fields import Span
-from fairway_core.target import NodeRange
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator
 
-# In slurm.conf a partition of this name sets the defaults of all others.
-_SLURMS_OWN = "default"
+    from fairway_core.environment.clusters.base import Surroundings
+    from fairway_core.yaml_text import DataPath
+
 # The quality of service that every Slurm cluster has.
 _NORMAL = "normal"
 _TAKEN = frozenset({"root", "all", "none"})
@@ -149,11 +148,13 @@ def _known_source(packages: object) -> object:
     return packages
 
 
-class Slurm(Model, defer_build=True):
+class Slurm(Manager, defer_build=True):
     """The scheduler of the clusters with `engine: slurm`: one VM for all of them.
 
     Its jobs, and with `accounting` the history of all jobs, are on a disk that outlives the VM.
     """
+
+    private_links: ClassVar = ("vault",)
 
     scheduler_size: Annotated[SizeText, x64(_SIZE)] = _SIZE
     """The VM size of the scheduler, which runs no jobs. Describe a size that Fairway does not list
@@ -208,82 +209,54 @@ class Slurm(Model, defer_build=True):
             message = f"{loop}, and Slurm takes no loop"
             raise FieldError(message, "leave one of them out", ("qos",)) from None
 
+    @property
+    def services(self) -> tuple[ServiceBox, ...]:
+        """The vault of the munge key."""
+        return (ServiceBox("slurm-vault", "slurm_key_vault", "key vault", "vault"),)
 
-class SlurmNodes(Nodes, defer_build=True):
-    """A partition of Slurm: one scale set, whose nodes reach each other over InfiniBand.
+    @property
+    def vms(self) -> dict[str, str]:
+        """The scheduler and the login nodes."""
+        logins = enumerate(self.login.sizes if self.login else ())
+        return {_SCHEDULER: self.scheduler_size} | {f"{_LOGIN}-{n}": size for n, size in logins}
 
-    `nodes` is `{min, max}`: Slurm starts nodes for the jobs in its queue and deletes those
-    that were idle for as long as `slurm.idle`; `min` nodes stay. A number is that many nodes
-    at all times. A job takes nodes of one partition, as InfiniBand does not leave a scale set.
+    @property
+    def sizes(self) -> dict[DataPath, str]:
+        """The sizes of the scheduler and of login nodes."""
+        logins: dict[DataPath, str] = {("login", "size"): self.login.size} if self.login else {}
+        return {("scheduler_size",): self.scheduler_size, **logins}
 
-    All nodes and the scheduler see the first file system of `mounts`, where jobs have their
-    files. A node that fails its health check takes no jobs, and is deleted when it is idle.
-    """
+    @property
+    def hosts(self) -> dict[str, str]:
+        """An apt repository of your own."""
+        if isinstance(self.packages, str):
+            return {}
+        return {self.packages.url: "packages of Slurm"}
 
-    is_partition: ClassVar = True
-    manager: ClassVar = ("reaches", "slurm-scheduler")
-    acts_as: ClassVar = ("runs as", "slurm-nodes")
-
-    engine: Literal["slurm"]
-    """`slurm`: Slurm queues and runs the jobs, on nodes that come and go."""
-    nodes: Annotated[int, Field(ge=1)] | NodeRange
-    """The number of nodes, or `{min, max}` between which Slurm starts and deletes them."""
-    health: Literal["quick", "full"] = "quick"
-    """The checks of a new node before its first job: `quick` counts GPUs and InfiniBand adapters,
-    `full` also measures them by the HPC image's own checks, which take some minutes.
-    """
-
-    @rule
-    def _the_image_can_check_it(self) -> None:
-        known = vm_size(self.size).health is not None and self.chosen_image.hpc
-        if self.health == "full" and not known:
-            message = f"the HPC image has no health checks for {self.size}"
-            raise FieldError(message, "leave it out", ("health",))
-
-    @rule
-    def _one_placement_group_holds_them(self) -> None:
-        check_scale_set(self.node_range.max, most_nodes_path(self.nodes))
-
-    @rule
-    def _nodes_share_a_folder(self) -> None:
-        require_mounts(self.mounts, "scheduler and nodes need a folder that all of them see")
-
-    @rule
-    def _slurm_brings_nodes_back_itself(self) -> None:
-        spot = self.spot_options
-        if spot is None:
-            return
-        message = "Slurm starts a new node when one was taken away"
-        if spot.eviction != "delete":
-            raise FieldError(message, "use `eviction: delete`", ("spot", "eviction"))
-        if spot.restore is not None:
-            raise FieldError(message, "leave it out", ("spot", "restore"))
-
-
-def check_slurm(clusters: Mapping[str, object], slurm: Slurm) -> None:
-    """Raises FieldError if partitions, of which at least one exists, and their scheduler do not fit
-    together."""
-    has_login = slurm.login is not None
-    for name, cluster in clusters.items():
-        if name == _SLURMS_OWN and isinstance(cluster, SlurmNodes):
+    def check(self, around: Surroundings) -> None:
+        """Raises FieldError if a cluster has a name of the scheduler's, or if Slurm cannot be
+        installed."""
+        for name in around.clusters:
+            if name == _SCHEDULER or (self.login and name.startswith(_LOGIN)):
+                what = "the scheduler's" if name == _SCHEDULER else "a login node's"
+                message = f"`{name}` is {what} own name"
+                raise FieldError(message, "choose another name", ("clusters", name))
+        if around.network.is_closed:
             raise FieldError(
-                f"Slurm does not allow a partition named `{_SLURMS_OWN}`",
-                "choose another name",
-                ("clusters", _SLURMS_OWN),
+                "scheduler and nodes install Slurm from the internet, which `egress: none` closes",
+                "use another `egress:` or another engine",
+                ("network", "egress"),
             )
-        if name == _SCHEDULER or (has_login and name.startswith(_LOGIN)):
-            what = "the scheduler's" if name == _SCHEDULER else "a login node's"
-            message = f"`{name}` is {what} own name"
-            raise FieldError(message, "choose another name", ("clusters", name))
 
+    def cost(self, endpoint: list[Part]) -> Iterator[tuple[str, list[Part]]]:
+        """Yields the scheduler with its disk and vault, and the login nodes."""
+        state = [*disks("premium", self.disk_gib), *without_meter("azurerm_key_vault", "vault")]
+        yield "Slurm scheduler", [*server(self.scheduler_size), *state, *endpoint]
+        for number, size in enumerate(self.login.sizes if self.login else ()):
+            yield f"Slurm login node {number}", server(size)
 
-def slurm_memory_mib(size: str) -> int:
-    """Returns the memory of a node that jobs may use, in MiB; the rest is for the system.
-
-    A node with less memory than Slurm is configured for takes no jobs. A VM sees a little less than
-    Azure's number, and the system and its file caches need some of it.
-
-    >>> slurm_memory_mib("Standard_ND96isr_H100_v5")
-    1848320
-    """
-    return vm_size(size).memory_gib * 1024 * 95 // 100
+    def egress(self, around: Surroundings) -> Iterator[str]:  # noqa: ARG002
+        """Yields the kinds of rows for its system and its packages."""
+        yield from ("ubuntu", "slurm")
+        if self.packages == "microsoft":
+            yield "slurm-microsoft"

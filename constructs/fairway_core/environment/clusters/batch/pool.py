@@ -1,8 +1,7 @@
-"""Clusters whose jobs Azure Batch queues and runs: pools, their scaling, and their account."""
+"""Pools of Azure Batch, their images and their scaling."""
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
@@ -10,15 +9,14 @@ from pydantic import Field
 from fairway_core.autoscale import Autoscale, PoolShape, ScenarioName, check_formula
 from fairway_core.catalog import default_image, image, images, vm_size
 from fairway_core.cost.parts import Part
-from fairway_core.documents import Check, FieldError, Model, rule
-from fairway_core.environment.cluster import HasNodes
-from fairway_core.environment.node_rules import (
+from fairway_core.documents import FieldError, Model, rule
+from fairway_core.environment.clusters.base import HasNodes
+from fairway_core.environment.clusters.node_rules import (
     MOST_SLOTS,
     check_image,
     check_mix,
     check_pool_nodes,
     check_slots,
-    most_pool_nodes,
 )
 from fairway_core.environment.values import (
     FOREIGN_SPOT,
@@ -28,56 +26,13 @@ from fairway_core.environment.values import (
 )
 from fairway_core.findings import counted
 from fairway_core.light_fields import Image as ContainerImage
-from fairway_core.resource_ids import GUID, ImageVersionId
+from fairway_core.resource_ids import ImageVersionId
 from fairway_core.target import NodeRange
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from fairway_core.catalog import Image, VmSize
-
-# "Microsoft Azure Batch" in every Entra ID directory. Source: Azure documentation, create a Batch
-# account.
-BATCH_APPLICATION_ID = "ddbf3205-c6bd-46ae-8127-60eb93363864"
-
-_HOW_TO_FIND_IT = f"az ad sp show --id {BATCH_APPLICATION_ID} --query id --output tsv"
-
-
-def _object_id(text: str) -> None:
-    if not re.fullmatch(GUID, text):
-        raise FieldError(f"`{text}` is not an object id", _HOW_TO_FIND_IT)
-    if text.lower() == BATCH_APPLICATION_ID:
-        raise FieldError(
-            "this is the id of the application, which is the same for everyone", _HOW_TO_FIND_IT
-        )
-
-
-class Batch(Model, defer_build=True):
-    """The Batch account of the environment.
-
-    With `mode: UserSubscription`, nodes count against the subscription's quota of cores. It needs
-    `service_principal`, the object id of Batch in your directory: Batch then creates the VMs in
-    your subscription, and gets a role there to do so.
-    """
-
-    mode: Literal["BatchService", "UserSubscription"] = "BatchService"
-    """Which quota the nodes count against: the Batch account's or the subscription's."""
-    service_principal: Annotated[str, Check(_object_id)] | None = None
-    """The object id of "Microsoft Azure Batch" in your directory, for `UserSubscription`."""
-
-    @rule
-    def _batch_is_known_where_it_acts_for_us(self) -> None:
-        needed = self.mode == "UserSubscription"
-        if needed and self.service_principal is None:
-            raise FieldError(
-                "`mode: UserSubscription` needs the `service_principal:` of Batch", _HOW_TO_FIND_IT
-            )
-        if not needed and self.service_principal is not None:
-            raise FieldError(
-                "`service_principal:` has no effect with `mode: BatchService`",
-                "leave it out",
-                ("service_principal",),
-            )
 
 
 def _has_infiniband(fields: Mapping[str, Any]) -> bool:
@@ -102,6 +57,9 @@ class BatchCluster(HasNodes, Model, defer_build=True):
     hides_home: ClassVar = True
     machines: ClassVar = ("Batch pool", "batch_pool")
     manager: ClassVar = ("belongs to", "batch")
+    in_place_of_idle: ClassVar = (
+        "let the pool shrink: `nodes: {min: 0, max: 8}` with `autoscale: pending_tasks`"
+    )
 
     engine: Literal["batch"]
     """`batch`: Azure Batch queues and runs the jobs."""
@@ -148,7 +106,7 @@ class BatchCluster(HasNodes, Model, defer_build=True):
 
     @rule
     def _nodes_fit_a_pool(self) -> None:
-        # The account's mode may lower the limit, see `check_batch`.
+        # The account's mode may lower the limit, see `Batch.check`.
         check_pool_nodes(self.shape, path=most_nodes_path(self.nodes))
 
     @rule
@@ -251,22 +209,3 @@ def pool_image(size: VmSize) -> Image:
         if fits and row.fits(size):
             return row
     return default_image(size)
-
-
-def check_batch(pools: Mapping[str, BatchCluster], *, mode: str, is_reached: bool) -> None:
-    """Raises FieldError if pools, their account and the network do not fit together."""
-    most = most_pool_nodes(mode, mpi=True)
-    for name, pool in pools.items():
-        if pool.mpi and pool.node_range.max > most:
-            raise FieldError(
-                f"with `mode: {mode}` a pool for MPI holds at most {most} nodes",
-                "make several pools",
-                ("clusters", name, "nodes"),
-            )
-    if pools and not is_reached:
-        raise FieldError(
-            "nobody could submit jobs to the Batch account: it has no private endpoint, "
-            "and no range is allowed",
-            "name the ranges that you work from under `access.allowed:`",
-            ("network", "private_endpoints"),
-        )
