@@ -18,12 +18,6 @@ if TYPE_CHECKING:
     from fairway_constructs.azurerm.provider import AzurermProvider as AzurermProvider
     from fairway_constructs.bastion import Bastion as Bastion
     from fairway_constructs.bastion import Gateway as Gateway
-    from fairway_constructs.batch_account import AutoStorage as AutoStorage
-    from fairway_constructs.batch_account import BatchAccount as BatchAccount
-    from fairway_constructs.batch_account import BatchUserSubscription as BatchUserSubscription
-    from fairway_constructs.batch_account import IBatchAccount as IBatchAccount
-    from fairway_constructs.batch_pool import BatchPool as BatchPool
-    from fairway_constructs.batch_pool import Containers as Containers
     from fairway_constructs.cdk.component import Component as Component
     from fairway_constructs.cdk.elements import DataSource as DataSource
     from fairway_constructs.cdk.elements import Lifecycle as Lifecycle
@@ -40,7 +34,35 @@ if TYPE_CHECKING:
     from fairway_constructs.cloud_init.mounts import Mount as Mount
     from fairway_constructs.cloud_init.people import Accounts as Accounts
     from fairway_constructs.cloud_init.slurm import SlurmNode as SlurmNode
-    from fairway_constructs.cluster import Cluster as Cluster
+    from fairway_constructs.clusters.batch.account import AutoStorage as AutoStorage
+    from fairway_constructs.clusters.batch.account import BatchAccount as BatchAccount
+    from fairway_constructs.clusters.batch.account import (
+        BatchUserSubscription as BatchUserSubscription,
+    )
+    from fairway_constructs.clusters.batch.account import IBatchAccount as IBatchAccount
+    from fairway_constructs.clusters.batch.pool import BatchPool as BatchPool
+    from fairway_constructs.clusters.batch.pool import Containers as Containers
+    from fairway_constructs.clusters.gpu_cluster import GpuCluster as GpuCluster
+    from fairway_constructs.clusters.kubernetes.cluster import (
+        KubernetesCluster as KubernetesCluster,
+    )
+    from fairway_constructs.clusters.kubernetes.configuration import (
+        KubernetesConfiguration as KubernetesConfiguration,
+    )
+    from fairway_constructs.clusters.kubernetes.configuration import (
+        KubernetesFoundation as KubernetesFoundation,
+    )
+    from fairway_constructs.clusters.kubernetes.node_pool import (
+        KubernetesNodePool as KubernetesNodePool,
+    )
+    from fairway_constructs.clusters.single_vm import SingleVm as SingleVm
+    from fairway_constructs.clusters.slurm.configuration import SlurmPartition as SlurmPartition
+    from fairway_constructs.clusters.slurm.scheduler import SlurmLoginNode as SlurmLoginNode
+    from fairway_constructs.clusters.slurm.scheduler import SlurmScheduler as SlurmScheduler
+    from fairway_constructs.clusters.slurm.shared_resources import (
+        SlurmFoundation as SlurmFoundation,
+    )
+    from fairway_constructs.clusters.ssh import Cluster as Cluster
     from fairway_constructs.egress import FirewallEgress as FirewallEgress
     from fairway_constructs.egress import NatEgress as NatEgress
     from fairway_constructs.environment_stack import EnvironmentStack as EnvironmentStack
@@ -52,20 +74,11 @@ if TYPE_CHECKING:
     from fairway_constructs.filesystems.netapp import NetApp as NetApp
     from fairway_constructs.filesystems.nfs_export import NfsExport as NfsExport
     from fairway_constructs.filesystems.nfs_server import NfsServer as NfsServer
-    from fairway_constructs.gpu_cluster import GpuCluster as GpuCluster
     from fairway_constructs.identity import Grantee as Grantee
     from fairway_constructs.identity import Identity as Identity
     from fairway_constructs.identity import IIdentity as IIdentity
     from fairway_constructs.identity import People as People
     from fairway_constructs.identity import Principal as Principal
-    from fairway_constructs.kubernetes.cluster import KubernetesCluster as KubernetesCluster
-    from fairway_constructs.kubernetes.configuration import (
-        KubernetesConfiguration as KubernetesConfiguration,
-    )
-    from fairway_constructs.kubernetes.configuration import (
-        KubernetesFoundation as KubernetesFoundation,
-    )
-    from fairway_constructs.kubernetes.node_pool import KubernetesNodePool as KubernetesNodePool
     from fairway_constructs.monitoring import IMonitoring as IMonitoring
     from fairway_constructs.monitoring import Monitoring as Monitoring
     from fairway_constructs.network import INetwork as INetwork
@@ -84,11 +97,6 @@ if TYPE_CHECKING:
     from fairway_constructs.scope import place_in_group as place_in_group
     from fairway_constructs.service import RoleAssignment as RoleAssignment
     from fairway_constructs.service import Service as Service
-    from fairway_constructs.single_vm import SingleVm as SingleVm
-    from fairway_constructs.slurm.configuration import SlurmPartition as SlurmPartition
-    from fairway_constructs.slurm.scheduler import SlurmLoginNode as SlurmLoginNode
-    from fairway_constructs.slurm.scheduler import SlurmScheduler as SlurmScheduler
-    from fairway_constructs.slurm.shared_resources import SlurmFoundation as SlurmFoundation
     from fairway_constructs.storage import Container as Container
     from fairway_constructs.storage import IStorage as IStorage
     from fairway_constructs.storage import Storage as Storage

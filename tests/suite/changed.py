@@ -30,6 +30,7 @@ CHOSEN = {
     ("fairway_core.checks.running", "fairway_core.checks.*"),
     ("fairway_core.checks.running", "fairway_core.environment.clusters.*.checks"),
     ("fairway_runner.engines.engine", "fairway_runner.engines.*"),
+    ("fairway_stacks.compute", "fairway_stacks.clusters.*"),
 }
 
 OTHERS = {

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from fairway_core.diagram.picture import Arrow, Group, Kind, Node, Picture
 from fairway_core.environment.access import data_roles, researchers_of
 from fairway_core.environment.addresses import EVERY_NETWORK, SUBNETS, subnet_plan
-from fairway_core.environment.clusters.base import ServiceBox
 from fairway_core.environment.filesystems.rules import optional_roles, scheduler_mounts
 from fairway_core.naming import name_rule
 
@@ -16,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from fairway_core.environment import AnyCluster, AnyFileSystem, Environment
+    from fairway_core.environment.clusters.base import Box
 
 EXISTING = "existing"
 """The line of resources that the environment refers to but does not create."""
@@ -135,17 +135,17 @@ class _Drawing:
         if storage.customer_managed_key:
             self._arrow("storage", "encrypted with its key", "vault")
 
-    def _made(self) -> Iterator[ServiceBox]:
+    def _made(self) -> Iterator[Box]:
         """Yields the services that the environment creates, except storage."""
         environment = self._environment
         if environment.new_registry:
-            yield ServiceBox("registry", "container_registry", "container registry", "registry")
+            yield "registry", "container_registry", "container registry", "registry"
         if environment.has_vault:
-            yield ServiceBox("vault", "key_vault", "key vault", "vault")
+            yield "vault", "key_vault", "key vault", "vault"
         for manager in environment.managers.values():
             yield from manager.services
         if environment.monitoring and not environment.monitoring.workspace:
-            yield ServiceBox("logs", "log_analytics_workspace", "Log Analytics workspace")
+            yield "logs", "log_analytics_workspace", "Log Analytics workspace", ""
 
     def identities(self) -> None:
         """Adds the identities of jobs and of their submitters, with their roles."""

@@ -34,10 +34,9 @@ def outbound(environment: Environment) -> list[Outbound]:
     wanted = {*_needs(environment), *(["web"] if environment.web else [])}
     host = urlsplit(environment.web.package).hostname if environment.web else ""
     own = [Outbound(host, 443, "Fairway itself, for the page of `web:`")] if host else []
-    for manager in environment.managers.values():
-        for url, reason in manager.hosts.items():
-            place = urlsplit(url)
-            own.append(Outbound(place.hostname or "", place.port or 443, reason))
+    if (slurm := environment.scheduler) and not isinstance(slurm.packages, str):
+        place = urlsplit(slurm.packages.url)
+        own.append(Outbound(place.hostname or "", place.port or 443, "packages of Slurm"))
     return own + [
         # The workspace's id is unknown before the first deployment.
         Outbound(

@@ -190,9 +190,14 @@ class Environment(Model):
         return {n: each for n, each in items if isinstance(each, Cluster | SlurmNodes)}
 
     @property
+    def partitions(self) -> dict[str, SlurmNodes]:
+        """The clusters that are partitions of Slurm, by name."""
+        return self.parts.of(SlurmNodes)
+
+    @property
     def pools(self) -> dict[str, BatchCluster]:
         """The clusters that are pools of Azure Batch, by name."""
-        return {n: each for n, each in self.clusters.items() if isinstance(each, BatchCluster)}
+        return self.parts.of(BatchCluster)
 
     @property
     def owns_pool_nodes(self) -> bool:
@@ -203,7 +208,7 @@ class Environment(Model):
     @property
     def node_pools(self) -> dict[str, KubernetesNodes]:
         """The clusters that are node pools of Kubernetes, by name."""
-        return {n: each for n, each in self.clusters.items() if isinstance(each, KubernetesNodes)}
+        return self.parts.of(KubernetesNodes)
 
     @property
     def machine_clusters(self) -> dict[str, MachineCluster]:
@@ -215,8 +220,7 @@ class Environment(Model):
     @property
     def orchestrator(self) -> Kubernetes | None:
         """The Kubernetes cluster of the node pools, or None without node pools."""
-        found = self.managers.get("kubernetes")
-        return found if isinstance(found, Kubernetes) else None
+        return (self.kubernetes or Kubernetes()) if self.node_pools else None
 
     @property
     def node_roles(self) -> list[str]:
@@ -238,8 +242,7 @@ class Environment(Model):
     @property
     def scheduler(self) -> Slurm | None:
         """The scheduler of the clusters with `engine: slurm`, or None without any."""
-        found = self.managers.get("slurm")
-        return found if isinstance(found, Slurm) else None
+        return (self.slurm or Slurm()) if self.partitions else None
 
     @property
     def new_registry(self) -> Registry | None:

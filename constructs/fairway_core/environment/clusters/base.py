@@ -3,7 +3,7 @@ provides."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Literal, TypeVar
 
 from fairway_agent.quick import dataclass
 from fairway_core.cost.parts import Counts, Part, disks
@@ -66,7 +66,7 @@ class HasNodes:
     def check(self, name: str, around: Surroundings) -> None:
         """Raises FieldError if the rest of the environment does not fit the cluster."""
 
-    def subnet_role(self, network: Network) -> str:  # noqa: ARG002  # for kinds with their own
+    def subnet_role(self, network: Network) -> str:  # for kinds with their own
         """Returns the role of the subnet with its nodes."""
         return "compute"
 
@@ -132,14 +132,9 @@ class HasSystemDisk(HasNodes):
         return [] if self.has_local_disk else disks("premium", self.os_gib, self.counts)
 
 
-class ServiceBox(NamedTuple):
-    """A service in a diagram: its id there, the kind of its name, a title, and the subresources of
-    its private endpoints."""
-
-    id: str
-    kind: str
-    title: str
-    subresources: str = ""
+Box = tuple[str, str, str, str]
+"""A service in a diagram: its id there, the kind of its name, a title, and the subresources of its
+private endpoints, or ""."""
 
 
 class Manager(Model, defer_build=True):
@@ -152,7 +147,7 @@ class Manager(Model, defer_build=True):
     """Its parts for which a company can require customer-managed keys, by kind in `policies:`."""
 
     @property
-    def services(self) -> tuple[ServiceBox, ...]:
+    def services(self) -> tuple[Box, ...]:
         """Its services in a diagram."""
         return ()
 
@@ -167,11 +162,6 @@ class Manager(Model, defer_build=True):
         return {}
 
     @property
-    def hosts(self) -> dict[str, str]:
-        """URLs outside that its machines need besides rows of egress.toml, with the reasons."""
-        return {}
-
-    @property
     def address_rules(self) -> dict[str, int]:
         """Its services with address rules in limits.toml, each with the number of its own rules."""
         return {}
@@ -179,14 +169,14 @@ class Manager(Model, defer_build=True):
     def check(self, around: Surroundings) -> None:
         """Raises FieldError if its clusters and the rest of the environment do not fit it."""
 
-    def addresses(self, network: Network) -> dict[str, int]:  # noqa: ARG002
+    def addresses(self, network: Network) -> dict[str, int]:
         """Returns how many addresses it takes beside those of nodes, by the role of the subnet."""
         return {"compute": len(self.vms)}
 
-    def cost(self, endpoint: list[Part]) -> Iterator[tuple[str, list[Part]]]:  # noqa: ARG002
+    def cost(self, endpoint: list[Part]) -> Iterator[tuple[str, list[Part]]]:
         """Yields its billed resources; `endpoint` is a private endpoint, where there are any."""
         yield from ()
 
-    def egress(self, around: Surroundings) -> Iterator[str]:  # noqa: ARG002
+    def egress(self, around: Surroundings) -> Iterator[str]:
         """Yields the kinds of rows of egress.toml that its machines and its nodes need."""
         yield from ()

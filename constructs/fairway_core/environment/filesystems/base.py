@@ -76,7 +76,7 @@ class FileSystem(Model, defer_build=True):
         """Capacity of the file system in GiB."""
         raise NotImplementedError
 
-    def cost(self, zone: int | None) -> list[Part]:  # noqa: ARG002  # for kinds with copies
+    def cost(self, zone: int | None) -> list[Part]:  # for kinds with copies
         """Returns the billed parts, without its private endpoint; `zone` is the environment's. A
         kind without parts is billed with another resource."""
         return []

@@ -72,7 +72,7 @@ class Lustre(FileSystem, defer_build=True):
         """Its size, and the throughput that comes with it."""
         return ("Managed Lustre", f"{self.tib} TiB, {self.mbps_per_tib} MB/s per TiB")
 
-    def cost(self, zone: int | None) -> list[Part]:  # noqa: ARG002
+    def cost(self, zone: int | None) -> list[Part]:
         """Returns the file system as one part, whose price is unknown."""
         return without_meter("azurerm_managed_lustre_file_system", f"{self.tib} TiB")
 

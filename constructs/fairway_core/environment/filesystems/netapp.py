@@ -47,7 +47,7 @@ class NetApp(FileSystem, defer_build=True):
         """Its size and service level."""
         return ("NetApp Files volume", f"{self.size_gib:,} GiB, {self.service_level}")
 
-    def cost(self, zone: int | None) -> list[Part]:  # noqa: ARG002
+    def cost(self, zone: int | None) -> list[Part]:
         """Returns the price of the capacity pool that holds the volume."""
         return [netapp_pool(self.service_level, self.tib)]
 

@@ -211,7 +211,7 @@ class NfsServer(FileSystem, defer_build=True):
         """The size of all disks in GiB."""
         return self.disks.count * self.disks.gib
 
-    def cost(self, zone: int | None) -> list[Part]:  # noqa: ARG002
+    def cost(self, zone: int | None) -> list[Part]:
         """Returns the parts: the VM, its disks, and their backup."""
         own = self.disks
         counts, speed = ONE.times(own.count), {"iops": own.disk_iops, "mbps": own.disk_mbps}

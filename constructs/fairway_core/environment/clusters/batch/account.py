@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from fairway_core.cost.parts import ONE, Part
 from fairway_core.documents import Check, FieldError, rule
-from fairway_core.environment.clusters.base import Manager, ServiceBox
+from fairway_core.environment.clusters.base import Manager
 from fairway_core.environment.clusters.batch.pool import BatchCluster
 from fairway_core.environment.clusters.node_rules import most_pool_nodes
 from fairway_core.resource_ids import GUID
@@ -16,7 +16,7 @@ from fairway_core.resource_ids import GUID
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from fairway_core.environment.clusters.base import Surroundings
+    from fairway_core.environment.clusters.base import Box, Surroundings
 
 # "Microsoft Azure Batch" in every Entra ID directory. Source: Azure documentation, create a Batch
 # account.
@@ -66,12 +66,10 @@ class Batch(Manager, defer_build=True):
             )
 
     @property
-    def services(self) -> tuple[ServiceBox, ...]:
+    def services(self) -> tuple[Box, ...]:
         """The account, and the vault that one of `UserSubscription` needs."""
-        account = ServiceBox(
-            "batch", "batch_account", "Batch account", "batchAccount, nodeManagement"
-        )
-        vault = ServiceBox("batch-vault", "batch_key_vault", "key vault")
+        account = "batch", "batch_account", "Batch account", "batchAccount, nodeManagement"
+        vault = "batch-vault", "batch_key_vault", "key vault", ""
         return (account, vault) if self.service_principal else (account,)
 
     def check(self, around: Surroundings) -> None:

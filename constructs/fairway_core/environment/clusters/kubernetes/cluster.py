@@ -12,7 +12,7 @@ from fairway_core.catalog import limit, vm_size
 from fairway_core.cost.parts import Part, api_server, disks, vms
 from fairway_core.documents import Check, FieldError, rule
 from fairway_core.environment.addresses import require_no_overlap, require_private
-from fairway_core.environment.clusters.base import Manager, ServiceBox
+from fairway_core.environment.clusters.base import Manager
 from fairway_core.environment.clusters.kubernetes.node_pool import KubernetesNodes
 from fairway_core.environment.clusters.kubernetes.settings import (
     SERVICES,
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from fairway_core.environment.access import Access
-    from fairway_core.environment.clusters.base import Surroundings
+    from fairway_core.environment.clusters.base import Box, Surroundings
     from fairway_core.environment.clusters.kubernetes.node_pool import NodePool
     from fairway_core.environment.network import Network
     from fairway_core.yaml_text import DataPath
@@ -120,9 +120,9 @@ class Kubernetes(Manager, defer_build=True):
         )
 
     @property
-    def services(self) -> tuple[ServiceBox, ...]:
+    def services(self) -> tuple[Box, ...]:
         """The cluster."""
-        return (ServiceBox("kubernetes", "kubernetes_cluster", "Kubernetes cluster"),)
+        return (("kubernetes", "kubernetes_cluster", "Kubernetes cluster", ""),)
 
     @property
     def address_rules(self) -> dict[str, int]:
@@ -149,7 +149,7 @@ class Kubernetes(Manager, defer_build=True):
         own = 2 * self.system.node_range.max + (self.api_server == "private")
         return {network.kubernetes_role: own}
 
-    def cost(self, endpoint: list[Part]) -> Iterator[tuple[str, list[Part]]]:  # noqa: ARG002
+    def cost(self, endpoint: list[Part]) -> Iterator[tuple[str, list[Part]]]:
         """Yields the API server, and the system's nodes with their disks."""
         yield "Kubernetes", api_server(self.tier)
         counts = self.system.counts

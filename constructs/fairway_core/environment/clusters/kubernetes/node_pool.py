@@ -236,7 +236,7 @@ class KubernetesNodes(NodePool, defer_build=True):
             self.mounts, "pods need a folder that all of them see, in which runs are kept"
         )
 
-    def check(self, name: str, around: Surroundings) -> None:  # noqa: ARG002
+    def check(self, name: str, around: Surroundings) -> None:
         """Raises FieldError for a name that AKS does not allow."""
         with below_path("clusters", name):
             require_pool_name(name)

@@ -72,7 +72,7 @@ class SlurmNodes(Nodes, defer_build=True):
         if spot.restore is not None:
             raise FieldError(message, "leave it out", ("spot", "restore"))
 
-    def check(self, name: str, around: Surroundings) -> None:  # noqa: ARG002
+    def check(self, name: str, around: Surroundings) -> None:
         """Raises FieldError for a name that Slurm takes for something else."""
         if name == _SLURMS_OWN:
             raise FieldError(

@@ -10,14 +10,14 @@ from pydantic import BeforeValidator, Field
 
 from fairway_core.cost.parts import Part, disks, server, without_meter
 from fairway_core.documents import Check, FieldError, Model, matching, require, rule
-from fairway_core.environment.clusters.base import Manager, ServiceBox
+from fairway_core.environment.clusters.base import Manager
 from fairway_core.environment.values import SizeText, x64
 from fairway_core.fields import Span
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from fairway_core.environment.clusters.base import Surroundings
+    from fairway_core.environment.clusters.base import Box, Surroundings
     from fairway_core.yaml_text import DataPath
 
 # The quality of service that every Slurm cluster has.
@@ -210,9 +210,9 @@ class Slurm(Manager, defer_build=True):
             raise FieldError(message, "leave one of them out", ("qos",)) from None
 
     @property
-    def services(self) -> tuple[ServiceBox, ...]:
+    def services(self) -> tuple[Box, ...]:
         """The vault of the munge key."""
-        return (ServiceBox("slurm-vault", "slurm_key_vault", "key vault", "vault"),)
+        return (("slurm-vault", "slurm_key_vault", "key vault", "vault"),)
 
     @property
     def vms(self) -> dict[str, str]:
@@ -225,13 +225,6 @@ class Slurm(Manager, defer_build=True):
         """The sizes of the scheduler and of login nodes."""
         logins: dict[DataPath, str] = {("login", "size"): self.login.size} if self.login else {}
         return {("scheduler_size",): self.scheduler_size, **logins}
-
-    @property
-    def hosts(self) -> dict[str, str]:
-        """An apt repository of your own."""
-        if isinstance(self.packages, str):
-            return {}
-        return {self.packages.url: "packages of Slurm"}
 
     def check(self, around: Surroundings) -> None:
         """Raises FieldError if a cluster has a name of the scheduler's, or if Slurm cannot be
@@ -255,7 +248,7 @@ class Slurm(Manager, defer_build=True):
         for number, size in enumerate(self.login.sizes if self.login else ()):
             yield f"Slurm login node {number}", server(size)
 
-    def egress(self, around: Surroundings) -> Iterator[str]:  # noqa: ARG002
+    def egress(self, around: Surroundings) -> Iterator[str]:
         """Yields the kinds of rows for its system and its packages."""
         yield from ("ubuntu", "slurm")
         if self.packages == "microsoft":

@@ -10,7 +10,7 @@ from fairway_constructs.azurerm import batch_pool as batch
 from fairway_constructs.cdk import Lifecycle
 from fairway_constructs.cloud_init import node_cloud_init
 from fairway_constructs.cloud_init.start_task import start_task_command
-from fairway_constructs.nodes import reword_errors
+from fairway_constructs.clusters.nodes import reword_errors
 from fairway_constructs.targets import TakesJobs, job_facts
 from fairway_constructs.terraform_data import TerraformData, literal
 from fairway_core.autoscale import PoolShape, iso_duration, scale_formula
@@ -27,9 +27,9 @@ from fairway_core.target import BatchAccess, NodeRange
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from fairway_constructs.batch_account import IBatchAccount
     from fairway_constructs.cdk import Construct
     from fairway_constructs.cloud_init.mounts import MachineProxy, Mounts
+    from fairway_constructs.clusters.batch.account import IBatchAccount
     from fairway_constructs.network_access import SubnetRef
     from fairway_core.autoscale import Autoscale
     from fairway_core.catalog import Image, VmSize

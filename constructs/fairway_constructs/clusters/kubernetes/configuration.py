@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from fairway_constructs.azurerm.storage_container import StorageContainer
     from fairway_constructs.cdk import Construct
-    from fairway_constructs.kubernetes.cluster import KubernetesCluster
+    from fairway_constructs.clusters.kubernetes.cluster import KubernetesCluster
     from fairway_constructs.registry import IRegistry
     from fairway_core.resource_ids import StorageAccountId
 

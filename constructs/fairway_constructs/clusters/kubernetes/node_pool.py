@@ -8,7 +8,7 @@ from fairway_agent.kubernetes.settings import patience
 from fairway_constructs.azurerm import kubernetes_cluster_node_pool as aks_pool
 from fairway_constructs.cdk import Lifecycle
 from fairway_constructs.cloud_init import shared_folder
-from fairway_constructs.kubernetes.cluster import DRAIN_MINUTES, LONG
+from fairway_constructs.clusters.kubernetes.cluster import DRAIN_MINUTES, LONG
 from fairway_constructs.targets import TakesJobs, job_facts
 from fairway_constructs.terraform_data import TerraformData
 from fairway_core.catalog import vm_size
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from fairway_constructs.cdk import Construct
     from fairway_constructs.cloud_init.mounts import Mounts
-    from fairway_constructs.kubernetes.cluster import KubernetesCluster
+    from fairway_constructs.clusters.kubernetes.cluster import KubernetesCluster
     from fairway_constructs.network_access import SubnetRef
     from fairway_core.environment.clusters.kubernetes.node_pool import PoolName
     from fairway_core.environment.clusters.kubernetes.settings import UpgradeWindow

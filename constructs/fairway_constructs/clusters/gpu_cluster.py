@@ -9,14 +9,14 @@ from fairway_constructs.azurerm.data_virtual_machine_scale_set import DataVirtua
 from fairway_constructs.cdk import Lifecycle
 from fairway_constructs.cloud_init import custom_data
 from fairway_constructs.cloud_init.people import accounts_extension
-from fairway_constructs.extensions import health, monitoring_agent
-from fairway_constructs.nodes import (
+from fairway_constructs.clusters.nodes import (
     NodeSpec,
     check_image,
     cloud_init_of,
     keeps_disk,
     node_arguments,
 )
+from fairway_constructs.extensions import health, monitoring_agent
 from fairway_constructs.targets import TakesJobs, node_facts
 from fairway_core.autoscale import iso_duration
 from fairway_core.documents import FieldError

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from fairway_constructs.azurerm import linux_virtual_machine as vm
 from fairway_constructs.azurerm.role_assignment import RoleAssignment
 from fairway_constructs.cloud_init import custom_data
+from fairway_constructs.clusters.nodes import NodeSpec, check_image, cloud_init_of, node_arguments
 from fairway_constructs.extensions import LOGIN, add_to_vm, equip
-from fairway_constructs.nodes import NodeSpec, check_image, cloud_init_of, node_arguments
 from fairway_constructs.server_vm import private_interface
 from fairway_constructs.targets import TakesJobs, node_facts
 

@@ -6,41 +6,37 @@ from typing import TYPE_CHECKING
 
 import fairway_constructs as az
 from fairway_constructs.azurerm.federated_identity_credential import FederatedIdentityCredential
-from fairway_core.environment import Kubernetes
 from fairway_core.environment.access import researchers_of
 from fairway_core.environment.network import Firewall
 from fairway_core.kubernetes import health
 from fairway_core.kubernetes.credentials import credentials
 from fairway_core.kubernetes.manifests import manifests
 from fairway_core.kubernetes.pools import Volume
+from fairway_stacks.compute import EngineClusters
 from fairway_stacks.stack import referenced_ids
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from fairway_constructs.cloud_init.mounts import Mount
     from fairway_constructs.network import INetwork
-    from fairway_core.environment import Environment, KubernetesNodes
+    from fairway_core.environment import KubernetesNodes
     from fairway_core.target import Target
-    from fairway_stacks.data import DataStack
-    from fairway_stacks.stack import RoleStack
+    from fairway_stacks.compute import ComputeStack
 
 # The Kubernetes service account of jobs' pods, which Azure accepts as the identity of nodes.
 _ACCOUNT = "fairway-task"
 _AUDIENCE = "api://AzureADTokenExchange"
 
 
-class AksResources:
+class Clusters(EngineClusters):
     """The AKS cluster of an environment, and a node pool for each cluster with that engine."""
 
-    def __init__(
-        self, stack: RoleStack, environment: Environment, network: INetwork, data: DataStack
-    ) -> None:
+    def __init__(self, stack: ComputeStack) -> None:
+        super().__init__(stack)
+        environment, data, network = stack.environment, stack.data, stack.network
         assert data.kubernetes is not None, "an environment with node pools has one"
         assert data.identity is not None, "an environment with node pools has one"
         self._foundation, self._identity = data.kubernetes, data.identity
-        self._stack, self._environment, self._data = stack, environment, data
-        self._spec = environment.orchestrator or Kubernetes()
+        assert environment.orchestrator is not None, "an environment with node pools has one"
+        self._spec = environment.orchestrator
         self._subnet = network.subnets[environment.network.kubernetes_role]
         self.cluster = self._cluster(network)
         # Pods of jobs may access what nodes of other engines do, without a key.
@@ -70,11 +66,12 @@ class AksResources:
         )
 
     def _cluster(self, network: INetwork) -> az.KubernetesCluster:
-        environment, monitoring, spec = self._environment, self._data.monitoring, self._spec
+        environment, spec = self.stack.environment, self._spec
+        monitoring = self.stack.data.monitoring
         # The routes of an existing network are unknown; its owner writes them.
         routes = environment.network.existing or isinstance(environment.network.egress, Firewall)
         return az.KubernetesCluster(
-            self._stack,
+            self.stack,
             subnet=self._subnet,
             kubelet=self._foundation.kubelet,
             version=spec.version,
@@ -94,31 +91,29 @@ class AksResources:
             spot=any(pool.spot for pool in environment.node_pools.values()),
         )
 
-    def configure(self, targets: Sequence[Target]) -> None:
-        """Deploys the objects that jobs on these targets need into the cluster, by Flux."""
-        mounted = {mount for pool in self._environment.node_pools.values() for mount in pool.mounts}
+    def finish(self) -> None:
+        """Deploys the objects that jobs on these pools need into the cluster, by Flux."""
+        environment, data = self.stack.environment, self.stack.data
+        targets = [self.stack.targets[name] for name in environment.node_pools]
+        mounted = {mount for pool in environment.node_pools.values() for mount in pool.mounts}
         volumes = []
-        for name, section in self._environment.filesystems.items():
+        for name, section in environment.filesystems.items():
             if name in mounted:
-                mount = self._data.filesystems[name].mount
+                mount = data.filesystems[name].mount
                 kind = {"type": mount.type, "source": mount.source, "options": mount.options}
                 volumes.append(Volume(name=name, gib=section.size_gib, **kind))
         texts = manifests(targets, volumes, self._spec, client_id=self._identity.client_id)
-        if self._data.monitoring is not None and health.objects(targets):
-            alerts = az.Alerts(
-                self._stack, "alerts-of-kubernetes", monitoring=self._data.monitoring
-            )
+        if data.monitoring is not None and health.objects(targets):
+            alerts = az.Alerts(self.stack, "alerts-of-kubernetes", monitoring=data.monitoring)
             alerts.nodes_broken()
         az.KubernetesConfiguration(
-            self._stack, cluster=self.cluster, container=self._foundation.container, manifests=texts
+            self.stack, cluster=self.cluster, container=self._foundation.container, manifests=texts
         )
 
-    def pool(
-        self, name: str, spec: KubernetesNodes, mounts: Sequence[Mount]
-    ) -> az.KubernetesNodePool:
+    def create(self, name: str, spec: KubernetesNodes) -> Target:
         """Creates the node pool of a cluster."""
-        return az.KubernetesNodePool(
-            self._stack,
+        pool = az.KubernetesNodePool(
+            self.stack,
             name,
             cluster=self.cluster,
             subnet=self._subnet,
@@ -133,7 +128,9 @@ class AksResources:
             taints=spec.taints,
             proximity_placement_group_id=spec.proximity_placement_group,
             job_image=spec.job_image,
-            mounts=mounts,
+            mounts=self.stack.data.mounts(spec.mounts),
             namespace=self._spec.namespace,
             head_image=self._spec.head_image,
         )
+        gateway = self.stack.gateway()
+        return self.stack.target(pool, gateway=gateway, is_reached=gateway is not None)

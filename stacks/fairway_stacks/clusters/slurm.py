@@ -7,48 +7,45 @@ from typing import TYPE_CHECKING
 
 import fairway_constructs as az
 from fairway_constructs.cloud_init.web import CALLBACK, WebPage
+from fairway_constructs.clusters.slurm.scheduler import let_scale
 from fairway_constructs.researchers import serve_page
 from fairway_constructs.scope import id_in_group
-from fairway_constructs.slurm.scheduler import let_scale
 from fairway_core.environment.filesystems.homes import homes
 from fairway_core.environment.filesystems.rules import scheduler_mounts
 from fairway_core.slurm import Qos
-from fairway_stacks.boot_data import accounts_of, partitions_of, slurm_node, slurm_partitions
+from fairway_stacks.boot_data import accounts_of, slurm_node, slurm_partitions
+from fairway_stacks.compute import MachineClusters
 from fairway_stacks.stack import referenced_ids
 
 if TYPE_CHECKING:
+    from fairway_constructs.clusters.nodes import NodeSpec
+    from fairway_constructs.clusters.slurm.shared_resources import SlurmFoundation
     from fairway_constructs.identity import Identity
-    from fairway_constructs.network import INetwork
-    from fairway_constructs.nodes import NodeSpec
-    from fairway_constructs.slurm.shared_resources import SlurmFoundation
-    from fairway_core.environment import Environment
-    from fairway_core.target import Target
-    from fairway_stacks.data import DataStack
-    from fairway_stacks.stack import RoleStack
+    from fairway_core.environment import SlurmNodes
+    from fairway_stacks.compute import ComputeStack
 
 _SCALE_SETS = "Microsoft.Compute/virtualMachineScaleSets"
 # The engines whose targets the page can reach: by a user's account, and by its identity.
 _SERVED = ("slurm", "batch")
 
 
-class SlurmResources:
+class Clusters(MachineClusters):
     """The scheduler of an environment, and its partitions, which are created one by one afterwards.
 
     The scheduler comes first, so that nodes know its address; it knows their scale sets by name,
-    and gets its role on them once all exist, see `let_scheduler_scale`.
+    and gets its role on them once all exist.
     """
 
-    def __init__(
-        self, stack: RoleStack, environment: Environment, network: INetwork, data: DataStack
-    ) -> None:
+    def __init__(self, stack: ComputeStack) -> None:
+        super().__init__(stack)
+        environment, data = stack.environment, stack.data
         spec, foundation = environment.scheduler, data.slurm
         assert spec is not None, "an environment with partitions has a scheduler"
         assert foundation is not None
-        self._stack, self._environment = stack, environment
-        self._subnet = network.subnets["compute"]
+        self._subnet = stack.network.subnets["compute"]
         self._foundation: SlurmFoundation = foundation
         self._scale_sets: dict[str, str] = {}
-        self._partitions = partitions_of(environment)
+        self._partitions = environment.partitions
         self._people_vault = data.vault.url if data.vault else ""
         self._filesystems = list(scheduler_mounts(environment.filesystems, environment.clusters))
         mounts = data.mounts(self._filesystems)
@@ -90,16 +87,17 @@ class SlurmResources:
             )
             for number, size in enumerate(spec.login.sizes if spec.login else ())
         ]
+        ids = [self.scheduler.id, *(each.id for each in self.login)]
+        for name, machine_id in zip(spec.vms, ids, strict=True):
+            stack.watch(name, machine_id)
+        # The host for logins and Fairway's submissions.
+        host = self.login[0].address if self.login else self.scheduler.address
+        stack.gateway_host = stack.gateway_host or host
 
-    @property
-    def hosts(self) -> list[str]:
-        """The hosts for logins and Fairway's submissions: login nodes, else the scheduler."""
-        return [each.address for each in self.login] or [self.scheduler.address]
-
-    def serve_page(self, page: Identity, targets: list[Target]) -> None:
+    def _serve_page(self, page: Identity) -> None:
         """Installs the page on the first login node, for the targets that it can reach: it has no
         key for other clusters."""
-        environment, node = self._environment, self.login[0]
+        environment, node = self.stack.environment, self.login[0]
         web = environment.web
         assert web is not None
         vault = web.vault.rpartition("/")[2].lower()
@@ -114,28 +112,28 @@ class SlurmResources:
             account=web.account,
             homes=homes(environment.filesystems, environment.clusters, self._filesystems),
             package=web.package,
-            targets=[each for each in targets if each.engine in _SERVED],
+            targets=[each for each in self.stack.targets.values() if each.engine in _SERVED],
         )
-        serve_page(self._stack, spec, virtual_machine_id=node.id)
-        self._stack.publish(
+        serve_page(self.stack, spec, virtual_machine_id=node.id)
+        self.stack.publish(
             "web",
             {"url": web.url, "address": node.address, "redirect_uri": f"{web.url}{CALLBACK}"},
             "Web page: DNS target, and redirect URI for the app registration",
         )
 
-    def partition(self, name: str, nodes: NodeSpec) -> az.GpuCluster:
+    def machines(self, name: str, spec: SlurmNodes, nodes: NodeSpec) -> az.GpuCluster:
         """Creates the scale set of a partition, without instances: the scheduler creates those.
 
         `nodes` are the same as of any cluster of the environment, except for their identity.
         """
         cluster = az.GpuCluster(
-            self._stack,
+            self.stack,
             name,
             **replace(nodes, identity_id=self._foundation.nodes.id).of_scale_set(),
             nodes=0,
             resized=True,
             slurm=slurm_node(
-                self._environment,
+                self.stack.environment,
                 name,
                 nodes.mounts,
                 scheduler=self.scheduler.address,
@@ -147,10 +145,14 @@ class SlurmResources:
         self._scale_sets[name] = cluster.id
         return cluster
 
-    def let_scheduler_scale(self) -> None:
-        """Grants the scheduler its role on every partition that was created."""
+    def taker(self, cluster: az.TakesJobs, name: str, nodes: NodeSpec) -> az.TakesJobs:
+        """Returns the partition, whose jobs come to the scheduler."""
+        return self.scheduler.partition(name, mounts=nodes.mounts)
+
+    def finish(self) -> None:
+        """Grants the scheduler its role on every partition, and installs the page."""
         let_scale(
-            self._stack,
+            self.stack,
             principal_id=self._foundation.scheduler.principal_id,
             scale_sets=self._scale_sets,
             subnet=self._subnet,
@@ -158,3 +160,5 @@ class SlurmResources:
             images=referenced_ids(self._partitions, "image_id"),
             placements=referenced_ids(self._partitions, "proximity_placement_group"),
         )
+        if page := self.stack.data.page:
+            self._serve_page(page)

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from fairway_constructs.cdk import surroundings
 from fairway_constructs.cloud_init import ADMIN_USERNAME
-from fairway_constructs.gpu_cluster import GpuCluster
+from fairway_constructs.clusters.gpu_cluster import GpuCluster
+from fairway_constructs.clusters.single_vm import SingleVm
 from fairway_constructs.identity import Identity, IIdentity
-from fairway_constructs.single_vm import SingleVm
 from fairway_constructs.targets import TakesJobs
 from fairway_core import catalog
 from fairway_core.findings import UserError

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Literal
 from fairway_constructs.cdk import Component
 from fairway_constructs.cloud_init import ADMIN_USERNAME
 from fairway_constructs.cloud_init.slurm import login_cloud_init, scheduler_cloud_init
+from fairway_constructs.clusters.slurm.configuration import slurm_cluster, with_shares
 from fairway_constructs.identity import give_role, own_role
 from fairway_constructs.scope import placement_of, subscription_of
 from fairway_constructs.server_vm import attach, private_interface, server_vm
-from fairway_constructs.slurm.configuration import slurm_cluster, with_shares
 from fairway_constructs.targets import TakesJobs, folder_of_runs, job_facts
 from fairway_core.catalog import vm_size
 from fairway_core.catalog.tables import look_up
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from fairway_constructs.cdk import Construct
     from fairway_constructs.cloud_init.mounts import Mount, Mounts
     from fairway_constructs.cloud_init.people import Accounts
+    from fairway_constructs.clusters.slurm.configuration import SlurmPartition
+    from fairway_constructs.clusters.slurm.shared_resources import SlurmFoundation
     from fairway_constructs.identity import IIdentity
     from fairway_constructs.network_access import SubnetRef
-    from fairway_constructs.slurm.configuration import SlurmPartition
-    from fairway_constructs.slurm.shared_resources import SlurmFoundation
     from fairway_core.environment.clusters.slurm.scheduler import Idle, SlurmRepository
     from fairway_core.fields import Count
     from fairway_core.slurm.cluster import Qos

@@ -18,9 +18,9 @@ from programs import executable, finished
 from tests.stacks.documents import files_of
 
 import fairway_constructs as az
-from fairway_constructs import nodes
 from fairway_constructs.cloud_init import HEALTH_PORT, NodeHealth, node_cloud_init
 from fairway_constructs.cloud_init.mounts import nfs_mount
+from fairway_constructs.clusters import nodes
 from fairway_core.catalog import default_image, image, vm_size
 from fairway_core.environment import Repair, Spot
 from fairway_core.findings import UserError
