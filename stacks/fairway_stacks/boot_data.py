@@ -264,7 +264,7 @@ def queue_of(environment: Environment, name: str) -> SharedQueue | None:
     """Returns the queue of users' runs for a cluster's nodes, or None if all share one account or a
     scheduler has its own queue."""
     cluster = environment.clusters[name]
-    if cluster.engine != "ssh" or "users" not in environment.access.model_fields_set:
+    if cluster.is_partition or "users" not in environment.access.model_fields_set:
         return None
     return shared_queue(environment.filesystems, name, cluster)
 

@@ -35,7 +35,7 @@ CHOSEN = {
 
 OTHERS = {
     "job_templates/*": ("runner/test_launchers*.py", "runner/test_templating.py"),
-    "stacks/environments/*": ("stacks/*", "core/test_environment*.py"),
+    "stacks/environments/*": ("stacks/*", "core/environment/*"),
     "examples/*": ("runner/test_launchers_examples.py", "end_to_end/test_digits.py"),
     "docs/*": ("end_to_end/test_doc*.py", "end_to_end/test_site.py", "packaging/test_words.py"),
     "README.md": ("end_to_end/test_doc*.py", "packaging/*"),
@@ -43,7 +43,7 @@ OTHERS = {
     "bin/*": ("packaging/*", "simulator/test_simulator_command.py"),
     "tests/bench/*": ("packaging/test_bench.py",),
     "tests/golden/*": (
-        "core/test_*_messages.py",
+        "core/*_messages.py",
         "runner/test_*_messages.py",
         "runner/test_sweep_s*",
     ),

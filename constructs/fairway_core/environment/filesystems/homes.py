@@ -12,7 +12,6 @@ if TYPE_CHECKING:
 
     from fairway_core.environment.access import Person
     from fairway_core.environment.clusters import AnyCluster
-    from fairway_core.environment.clusters.ssh import Cluster
     from fairway_core.environment.filesystems.base import FileSystem
 
 
@@ -57,9 +56,11 @@ class SharedQueue:
     mount: str = ""
 
 
-def shared_queue(filesystems: Mapping[str, FileSystem], name: str, cluster: Cluster) -> SharedQueue:
+def shared_queue(
+    filesystems: Mapping[str, FileSystem], name: str, cluster: AnyCluster
+) -> SharedQueue:
     """Returns the queue of a cluster without a scheduler, on its first mounted file system."""
-    if cluster.nodes == 1:
+    if cluster.is_single:
         return SharedQueue(name, "/var/lib/fairway-queue")
     path = filesystems[cluster.mounts[0]].path
     return SharedQueue(name, f"{path}/fairway-queue", path)

@@ -28,8 +28,8 @@ def slurm_image(environment: Environment) -> Iterator[Fault]:
     Right:
         clusters: {nd: {engine: slurm, size: Standard_ND96isr_H100_v5, image: ubuntu-hpc-2404}}
     """
-    for name, cluster in environment.clusters.items():
-        if cluster.engine != "slurm" or cluster.chosen_image.slurm:
+    for name, cluster in environment.partitions.items():
+        if cluster.chosen_image.slurm:
             continue
         size, alias = vm_size(cluster.size), cluster.chosen_image.alias
         fitting = [each.alias for each in images().values() if each.slurm and each.fits(size)]

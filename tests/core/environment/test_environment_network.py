@@ -153,7 +153,7 @@ def test_network_without_egress_but_with_proxy_is_not_closed(tmp_path: Path) -> 
     assert not environment.network.is_closed
 
 
-SECTIONS = Path(__file__).parents[1] / "stacks" / "sections"
+SECTIONS = Path(__file__).parents[2] / "stacks" / "sections"
 
 
 def _names(environment: Environment) -> set[str]:
