@@ -30,6 +30,6 @@ KINDS: Mapping[str, type[HasNodes]] = {
 }
 """The kinds by engine."""
 MANAGERS: Mapping[str, type[Manager]] = {"slurm": Slurm, "batch": Batch, "kubernetes": Kubernetes}
-"""What all clusters of an engine share, by the engine, which also names its section."""
+"""The shared part of each engine, by the engine, which is also the name of its section."""
 MachineCluster = Cluster | SlurmNodes | BatchCluster
 """Clusters whose nodes boot an image that the environment chooses."""

@@ -126,7 +126,7 @@ class Kubernetes(Manager, defer_build=True):
 
     @property
     def address_rules(self) -> dict[str, int]:
-        """Those of a public API server, one of them for the nodes themselves."""
+        """The rules of a public API server, one of them for the nodes themselves."""
         return {"kubernetes": 1} if self.api_server == "allowed" else {}
 
     def check(self, around: Surroundings) -> None:
@@ -144,8 +144,8 @@ class Kubernetes(Manager, defer_build=True):
         _check_network(self, around.network, around.access)
 
     def addresses(self, network: Network) -> dict[str, int]:
-        """Those of the system's nodes, twice: see `most_nodes`. A private API server has one beside
-        the nodes."""
+        """Returns two for each of the system's nodes, see `most_nodes`, and one for a private API
+        server."""
         own = 2 * self.system.node_range.max + (self.api_server == "private")
         return {network.kubernetes_role: own}
 
