@@ -15,16 +15,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from fairway_constructs.alerts import Alerts as Alerts
     from fairway_constructs.alerts import Budget as Budget
-    from fairway_constructs.azure_files import AzureFiles as AzureFiles
     from fairway_constructs.azurerm.provider import AzurermProvider as AzurermProvider
     from fairway_constructs.bastion import Bastion as Bastion
     from fairway_constructs.bastion import Gateway as Gateway
-    from fairway_constructs.batch_account import AutoStorage as AutoStorage
-    from fairway_constructs.batch_account import BatchAccount as BatchAccount
-    from fairway_constructs.batch_account import BatchUserSubscription as BatchUserSubscription
-    from fairway_constructs.batch_account import IBatchAccount as IBatchAccount
-    from fairway_constructs.batch_pool import BatchPool as BatchPool
-    from fairway_constructs.batch_pool import Containers as Containers
     from fairway_constructs.cdk.component import Component as Component
     from fairway_constructs.cdk.elements import DataSource as DataSource
     from fairway_constructs.cdk.elements import Lifecycle as Lifecycle
@@ -41,38 +34,58 @@ if TYPE_CHECKING:
     from fairway_constructs.cloud_init.mounts import Mount as Mount
     from fairway_constructs.cloud_init.people import Accounts as Accounts
     from fairway_constructs.cloud_init.slurm import SlurmNode as SlurmNode
-    from fairway_constructs.cluster import Cluster as Cluster
+    from fairway_constructs.clusters.batch.account import AutoStorage as AutoStorage
+    from fairway_constructs.clusters.batch.account import BatchAccount as BatchAccount
+    from fairway_constructs.clusters.batch.account import (
+        BatchUserSubscription as BatchUserSubscription,
+    )
+    from fairway_constructs.clusters.batch.account import IBatchAccount as IBatchAccount
+    from fairway_constructs.clusters.batch.pool import BatchPool as BatchPool
+    from fairway_constructs.clusters.batch.pool import Containers as Containers
+    from fairway_constructs.clusters.gpu_cluster import GpuCluster as GpuCluster
+    from fairway_constructs.clusters.kubernetes.cluster import (
+        KubernetesCluster as KubernetesCluster,
+    )
+    from fairway_constructs.clusters.kubernetes.configuration import (
+        KubernetesConfiguration as KubernetesConfiguration,
+    )
+    from fairway_constructs.clusters.kubernetes.configuration import (
+        KubernetesFoundation as KubernetesFoundation,
+    )
+    from fairway_constructs.clusters.kubernetes.node_pool import (
+        KubernetesNodePool as KubernetesNodePool,
+    )
+    from fairway_constructs.clusters.single_vm import SingleVm as SingleVm
+    from fairway_constructs.clusters.slurm.configuration import SlurmPartition as SlurmPartition
+    from fairway_constructs.clusters.slurm.scheduler import SlurmLoginNode as SlurmLoginNode
+    from fairway_constructs.clusters.slurm.scheduler import SlurmScheduler as SlurmScheduler
+    from fairway_constructs.clusters.slurm.shared_resources import (
+        SlurmFoundation as SlurmFoundation,
+    )
+    from fairway_constructs.clusters.ssh import Cluster as Cluster
     from fairway_constructs.egress import FirewallEgress as FirewallEgress
     from fairway_constructs.egress import NatEgress as NatEgress
     from fairway_constructs.environment_stack import EnvironmentStack as EnvironmentStack
-    from fairway_constructs.file_system import Blobfuse as Blobfuse
-    from fairway_constructs.file_system import FileSystem as FileSystem
-    from fairway_constructs.file_system import NfsExport as NfsExport
-    from fairway_constructs.gpu_cluster import GpuCluster as GpuCluster
+    from fairway_constructs.filesystems.azure_files import AzureFiles as AzureFiles
+    from fairway_constructs.filesystems.base import FileSystem as FileSystem
+    from fairway_constructs.filesystems.blobfuse import Blobfuse as Blobfuse
+    from fairway_constructs.filesystems.lustre import BlobImport as BlobImport
+    from fairway_constructs.filesystems.lustre import Lustre as Lustre
+    from fairway_constructs.filesystems.netapp import NetApp as NetApp
+    from fairway_constructs.filesystems.nfs_export import NfsExport as NfsExport
+    from fairway_constructs.filesystems.nfs_server import NfsServer as NfsServer
     from fairway_constructs.identity import Grantee as Grantee
     from fairway_constructs.identity import Identity as Identity
     from fairway_constructs.identity import IIdentity as IIdentity
     from fairway_constructs.identity import People as People
     from fairway_constructs.identity import Principal as Principal
-    from fairway_constructs.kubernetes.cluster import KubernetesCluster as KubernetesCluster
-    from fairway_constructs.kubernetes.configuration import (
-        KubernetesConfiguration as KubernetesConfiguration,
-    )
-    from fairway_constructs.kubernetes.configuration import (
-        KubernetesFoundation as KubernetesFoundation,
-    )
-    from fairway_constructs.kubernetes.node_pool import KubernetesNodePool as KubernetesNodePool
-    from fairway_constructs.lustre import BlobImport as BlobImport
-    from fairway_constructs.lustre import Lustre as Lustre
     from fairway_constructs.monitoring import IMonitoring as IMonitoring
     from fairway_constructs.monitoring import Monitoring as Monitoring
-    from fairway_constructs.netapp import NetApp as NetApp
     from fairway_constructs.network import INetwork as INetwork
     from fairway_constructs.network import Network as Network
     from fairway_constructs.network_access import InRange as InRange
     from fairway_constructs.network_access import Machines as Machines
     from fairway_constructs.network_access import SubnetRef as SubnetRef
-    from fairway_constructs.nfs_server import NfsServer as NfsServer
     from fairway_constructs.peering import Peering as Peering
     from fairway_constructs.placement import Placement as Placement
     from fairway_constructs.private_endpoint import PrivateEndpoints as PrivateEndpoints
@@ -84,11 +97,6 @@ if TYPE_CHECKING:
     from fairway_constructs.scope import place_in_group as place_in_group
     from fairway_constructs.service import RoleAssignment as RoleAssignment
     from fairway_constructs.service import Service as Service
-    from fairway_constructs.single_vm import SingleVm as SingleVm
-    from fairway_constructs.slurm.configuration import SlurmPartition as SlurmPartition
-    from fairway_constructs.slurm.scheduler import SlurmLoginNode as SlurmLoginNode
-    from fairway_constructs.slurm.scheduler import SlurmScheduler as SlurmScheduler
-    from fairway_constructs.slurm.shared_resources import SlurmFoundation as SlurmFoundation
     from fairway_constructs.storage import Container as Container
     from fairway_constructs.storage import IStorage as IStorage
     from fairway_constructs.storage import Storage as Storage
@@ -106,19 +114,19 @@ if TYPE_CHECKING:
     from fairway_core.catalog.sizes import vm_size as vm_size
     from fairway_core.environment.access import Person as Person
     from fairway_core.environment.access import Researcher as Researcher
-    from fairway_core.environment.cluster import Repair as Repair
-    from fairway_core.environment.cluster import Spot as Spot
-    from fairway_core.environment.filesystems import Homes as Homes
-    from fairway_core.environment.filesystems import SharedQueue as SharedQueue
-    from fairway_core.environment.filesystems_managed import Maintenance as Maintenance
-    from fairway_core.environment.kubernetes import SpotPool as SpotPool
-    from fairway_core.environment.kubernetes import UpgradeWindow as UpgradeWindow
+    from fairway_core.environment.clusters.kubernetes.node_pool import SpotPool as SpotPool
+    from fairway_core.environment.clusters.kubernetes.settings import UpgradeWindow as UpgradeWindow
+    from fairway_core.environment.clusters.machines import Spot as Spot
+    from fairway_core.environment.clusters.slurm.scheduler import SlurmRepository as SlurmRepository
+    from fairway_core.environment.clusters.ssh import Repair as Repair
+    from fairway_core.environment.filesystems.homes import Homes as Homes
+    from fairway_core.environment.filesystems.homes import SharedQueue as SharedQueue
+    from fairway_core.environment.filesystems.lustre import Maintenance as Maintenance
+    from fairway_core.environment.filesystems.nfs_server import Backup as Backup
+    from fairway_core.environment.filesystems.nfs_server import Disks as Disks
     from fairway_core.environment.network import Dns as Dns
     from fairway_core.environment.network import Firewall as Firewall
-    from fairway_core.environment.nfs_server import Backup as Backup
-    from fairway_core.environment.nfs_server import Disks as Disks
     from fairway_core.environment.schedule import Schedule as Schedule
-    from fairway_core.environment.slurm import SlurmRepository as SlurmRepository
     from fairway_core.findings import UserError as UserError
     from fairway_core.naming import NameParts as NameParts
     from fairway_core.naming import Naming as Naming

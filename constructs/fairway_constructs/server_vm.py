@@ -10,8 +10,8 @@ from fairway_constructs.azurerm.virtual_machine_data_disk_attachment import (
     VirtualMachineDataDiskAttachment,
 )
 from fairway_constructs.cloud_init import custom_data
+from fairway_constructs.clusters.nodes import login_arguments
 from fairway_constructs.extensions import equip
-from fairway_constructs.nodes import login_arguments
 from fairway_constructs.scope import placement_of
 from fairway_core.catalog.images import SERVER_IMAGE, image
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from fairway_constructs.cdk import Component, Output, surroundings
 from fairway_constructs.cloud_init import ADMIN_USERNAME, LOCAL_FOLDER, shared_folder
-from fairway_constructs.nodes import keeps_disk
+from fairway_constructs.clusters.nodes import keeps_disk
 from fairway_core.documents import FieldError
 from fairway_core.findings import UserError
 from fairway_core.target import Gateway as GatewayHost
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from fairway_constructs.bastion import Gateway
     from fairway_constructs.cdk import Construct
     from fairway_constructs.cloud_init.mounts import Mount
-    from fairway_constructs.nodes import NodeSpec
+    from fairway_constructs.clusters.nodes import NodeSpec
     from fairway_constructs.storage import IStorage
     from fairway_constructs.vault import IVault
     from fairway_core.light_models import LightModel

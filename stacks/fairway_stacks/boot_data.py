@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING
 from fairway_constructs.cloud_init import export_path
 from fairway_constructs.cloud_init.mounts import MachineProxy, machine_proxy, nfs_mount
 from fairway_constructs.cloud_init.people import Accounts, accounts_extension
+from fairway_constructs.clusters.nodes import NodeSpec, cloud_init_of
 from fairway_constructs.network_access import SubnetRef
-from fairway_constructs.nodes import NodeSpec, cloud_init_of
 from fairway_core.catalog import vm_size
 from fairway_core.environment import Cluster, SlurmNodes
-from fairway_core.environment.filesystems import homes, scheduler_mounts, shared_queue
+from fairway_core.environment.filesystems.homes import homes, shared_queue
+from fairway_core.environment.filesystems.rules import scheduler_mounts
 from fairway_core.findings import UserError
 
 if TYPE_CHECKING:
@@ -28,10 +29,10 @@ if TYPE_CHECKING:
 
     from fairway_constructs.cloud_init.mounts import Mount
     from fairway_constructs.cloud_init.slurm import SlurmNode
-    from fairway_constructs.slurm.configuration import SlurmPartition
+    from fairway_constructs.clusters.slurm.configuration import SlurmPartition
     from fairway_core.documents import Document
     from fairway_core.environment import Environment
-    from fairway_core.environment.filesystems import SharedQueue
+    from fairway_core.environment.filesystems.homes import SharedQueue
     from fairway_core.findings import Finding
     from fairway_core.yaml_text import DataPath
 
@@ -67,7 +68,7 @@ def node_spec(
         mounts=mounts,
         monitored=environment.monitoring is not None,
         signed_in={each.entra: each.admin for each in environment.access.users if each.entra},
-        idle=spec.idle if spec.engine == "ssh" else None,
+        idle=spec.stops_after,
         accounts=accounts_of(
             environment,
             spec.mounts,
@@ -102,9 +103,7 @@ def _machines(environment: Environment) -> Iterator[tuple[DataPath, Callable[[],
         yield ("access", "users"), partial(accounts_extension, accounts)
     if environment.scheduler is not None:
         yield from _scheduler(environment, proxy)
-    for name, spec in environment.clusters.items():
-        if not isinstance(spec, Cluster | SlurmNodes):
-            continue
+    for name, spec in environment.login_clusters.items():
         nodes = node_spec(
             environment,
             name,
@@ -114,7 +113,7 @@ def _machines(environment: Environment) -> Iterator[tuple[DataPath, Callable[[],
             mounts=_mounts(environment, spec.mounts),
         )
         slurm = None
-        if isinstance(spec, SlurmNodes):
+        if spec.is_partition:
             slurm = slurm_node(
                 environment,
                 name,
@@ -141,18 +140,9 @@ def _machines(environment: Environment) -> Iterator[tuple[DataPath, Callable[[],
             yield ("access", "users"), partial(accounts_extension, nodes.accounts)
 
 
-def partitions_of(environment: Environment) -> dict[str, SlurmNodes]:
-    """Returns the clusters of the environment that are partitions, by name."""
-    return {
-        name: cluster
-        for name, cluster in environment.clusters.items()
-        if isinstance(cluster, SlurmNodes)
-    }
-
-
 def slurm_partitions(clusters: Mapping[str, SlurmNodes]) -> dict[str, SlurmPartition]:
     """Returns these clusters as the partitions that the scheduler knows."""
-    from fairway_constructs.slurm.configuration import SlurmPartition
+    from fairway_constructs.clusters.slurm.configuration import SlurmPartition
 
     return {
         name: SlurmPartition(size=each.size, nodes=each.nodes, spot=bool(each.spot))
@@ -164,11 +154,11 @@ def _scheduler(
     environment: Environment, proxy: MachineProxy | None
 ) -> Iterator[tuple[DataPath, Callable[[], object]]]:
     from fairway_constructs.cloud_init.slurm import scheduler_cloud_init
-    from fairway_constructs.slurm.configuration import slurm_cluster, with_shares
+    from fairway_constructs.clusters.slurm.configuration import slurm_cluster, with_shares
 
     spec = environment.scheduler
     assert spec is not None
-    partitions = partitions_of(environment)
+    partitions = environment.partitions
     filesystems = list(scheduler_mounts(environment.filesystems, environment.clusters))
     accounts = accounts_of(environment, filesystems, fenced=True)
     cluster = slurm_cluster(
@@ -184,7 +174,7 @@ def _scheduler(
         partial(
             scheduler_cloud_init,
             cluster,
-            # The id of a scale set, as in `SlurmResources`, is this and two names.
+            # The id of a scale set, as in `clusters.slurm`, is this and two names.
             scale_sets={name: _UNKNOWN * 5 + name for name in partitions},
             vault=_UNKNOWN,
             client_id=_UNKNOWN,
@@ -210,9 +200,9 @@ def slurm_node(
     """Returns the settings of a partition's nodes; `people_vault` is that of the environment, from
     which users' jobs read secrets if there are users."""
     from fairway_constructs.cloud_init.slurm import SlurmNode
-    from fairway_constructs.slurm.configuration import node_facts, packages_of
+    from fairway_constructs.clusters.slurm.configuration import node_facts, packages_of
 
-    spec = partitions_of(environment)[name]
+    spec = environment.partitions[name]
     has_people = environment.vault is not None and bool(environment.access.users)
     assert environment.scheduler is not None, "there is a partition"
     return SlurmNode(
@@ -274,7 +264,7 @@ def queue_of(environment: Environment, name: str) -> SharedQueue | None:
     """Returns the queue of users' runs for a cluster's nodes, or None if all share one account or a
     scheduler has its own queue."""
     cluster = environment.clusters[name]
-    if cluster.engine != "ssh" or "users" not in environment.access.model_fields_set:
+    if cluster.is_partition or "users" not in environment.access.model_fields_set:
         return None
     return shared_queue(environment.filesystems, name, cluster)
 

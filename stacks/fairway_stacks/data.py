@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import fairway_constructs as az
 from fairway_constructs.cloud_init import export_path
-from fairway_constructs.file_system import Site, from_section
+from fairway_constructs.filesystems.base import Site, from_section
 from fairway_constructs.researchers import let_submit, page_identity
-from fairway_core.environment.kubernetes import CONFIGURATION, NODES_GROUP
+from fairway_core.environment.clusters.kubernetes.cluster import CONFIGURATION, NODES_GROUP
 from fairway_core.environment.services import budget_contacts
 from fairway_core.review.plan import ROLES
 from fairway_stacks.stack import RoleStack
@@ -55,7 +55,7 @@ class DataStack(RoleStack):
             if environment.node_pools
             else None
         )
-        self.pools_subscription = self._pools_subscription()
+        self.pools_subscription: az.BatchUserSubscription | None = None
         self.batch = self._batch() if environment.pools else None
         containers = {name: each.id for name, each in self.storage.containers.items()}
         batch_id = self.batch.id if self.batch else None
@@ -186,15 +186,11 @@ class DataStack(RoleStack):
         )
         return registry
 
-    def _pools_subscription(self) -> az.BatchUserSubscription | None:
-        """Returns what Batch needs to create pools in this subscription, if it does."""
-        batch = self._environment.batch if self._environment.pools else None
-        if batch is None or not batch.service_principal:
-            return None
-        return az.BatchUserSubscription(self, service_principal=batch.service_principal)
-
     def _batch(self) -> az.BatchAccount:
+        """Creates the account, and what Batch needs to create pools in this subscription."""
         environment = self._environment
+        if environment.batch and (principal := environment.batch.service_principal):
+            self.pools_subscription = az.BatchUserSubscription(self, service_principal=principal)
         account = az.BatchAccount(
             self,
             allowed=environment.access.allowed,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import fairway_constructs as az
-from fairway_core.environment.filesystems import optional_roles, speaks_nfs_3
+from fairway_core.environment.filesystems.rules import optional_roles, speaks_nfs_3
 from fairway_stacks.boot_data import accounts_of
 from fairway_stacks.stack import RoleStack
 

@@ -14,10 +14,10 @@ from tests.stacks.test_filesystems import KINDS
 
 import fairway_constructs as az
 from fairway_constructs.cdk import surroundings
-from fairway_constructs.file_system import Site, from_section
+from fairway_constructs.filesystems.base import Site, from_section
 from fairway_core.catalog import image, vm_size
 from fairway_core.environment import AnyFileSystem, Schedule
-from fairway_core.environment.filesystems import optional_roles
+from fairway_core.environment.filesystems.rules import optional_roles
 from fairway_core.environment.keys import NOBODYS_KEY
 
 PRINCIPAL = "11111111-1111-1111-1111-111111111111"

@@ -19,7 +19,7 @@ from programs import executable, finished, tool
 
 from fairway_constructs.cloud_init.people import Accounts
 from fairway_core.environment import Person
-from fairway_core.environment.filesystems import Homes, SharedQueue
+from fairway_core.environment.filesystems.homes import Homes, SharedQueue
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGg1WIweWjybO9m6h4crvNjt/E/mny4YV2tgV86LxzWu"
 ADA = Person(name="ada", keys=(f"{KEY} ada",), uid=30001)

@@ -23,10 +23,11 @@ from fairway_constructs.azurerm.resource_group import ResourceGroup
 from fairway_constructs.azurerm.virtual_network import VirtualNetwork
 from fairway_constructs.cdk import Token
 from fairway_constructs.cdk.library import App as CdktfApp
+from fairway_constructs.clusters.slurm.configuration import node_facts
 from fairway_constructs.network_access import SubnetRef
-from fairway_constructs.slurm.configuration import node_facts
 from fairway_core.catalog import image, vm_size
-from fairway_core.environment import Disks, Schedule
+from fairway_core.environment import Schedule
+from fairway_core.environment.filesystems.nfs_server import Disks
 from fairway_core.findings import UserError
 from fairway_core.light_models import LightModel
 from fairway_core.slurm import Qos

@@ -18,11 +18,16 @@ import fairway_constructs as az
 from fairway_constructs.cloud_init import node_cloud_init
 from fairway_constructs.cloud_init.mounts import nfs_mount
 from fairway_constructs.cloud_init.slurm import login_cloud_init, scheduler_cloud_init
-from fairway_constructs.slurm.configuration import node_facts, packages_of, partition, slurm_cluster
+from fairway_constructs.clusters.slurm.configuration import (
+    node_facts,
+    packages_of,
+    partition,
+    slurm_cluster,
+)
 from fairway_core import archives
 from fairway_core.catalog import images, vm_size
 from fairway_core.environment import Person, Slurm
-from fairway_core.environment.filesystems import Homes
+from fairway_core.environment.filesystems.homes import Homes
 from fairway_core.findings import UserError
 from fairway_core.slurm import DISTRIBUTION, SlurmCluster
 from fairway_core.target import NodeRange

@@ -8,8 +8,9 @@ import pytest
 from environment_files import KEY
 from tests.stacks.documents import Written, files_at_boot, resources_of, targets_of
 
+import fairway_constructs as az
 from fairway_core.environment import AnyFileSystem
-from fairway_core.environment.filesystems_existing import NfsExport
+from fairway_core.environment.filesystems.nfs_export import NfsExport
 
 PRINCIPAL = "11111111-2222-3333-4444-555555555555"
 HUB = (
@@ -128,6 +129,13 @@ def test_file_systems_table_covers_every_kind() -> None:
     union, _ = get_args(AnyFileSystem)
     kinds = {get_args(each.model_fields["kind"].annotation)[0] for each in get_args(union)}
     assert {re.findall(r"kind: (\w+)", kind.section)[0] for kind in KINDS.values()} == kinds
+
+
+def test_file_systems_have_constructs_in_modules_of_the_same_name() -> None:
+    union, _ = get_args(AnyFileSystem)
+    for kind in get_args(union):
+        module = kind.__module__.removeprefix("fairway_core.environment")
+        assert getattr(az, kind.__name__).__module__ == f"fairway_constructs{module}"
 
 
 @pytest.mark.parametrize("name", list(KINDS))

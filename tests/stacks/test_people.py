@@ -8,8 +8,8 @@ import pytest
 from endings import refused
 from tests.stacks.documents import FILES, Stacks, Written, boot_data, decoded, targets_of
 
-from fairway_constructs import nodes
 from fairway_constructs.cloud_init import people as cloud_init_people
+from fairway_constructs.clusters import nodes
 from fairway_core.findings import UserError
 
 _KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGg1WIweWjybO9m6h4crvNjt/E/mny4YV2tgV86LxzWu"

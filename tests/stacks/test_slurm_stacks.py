@@ -12,8 +12,8 @@ import pytest
 from environment_files import KEY, load
 from tests.stacks.documents import Stacks, Written, boot_data, files_at_boot, package_of, targets_of
 
-from fairway_constructs import nodes
 from fairway_constructs.cloud_init import LONGEST_CUSTOM_DATA, slurm
+from fairway_constructs.clusters import nodes
 from fairway_core.findings import UserError
 from fairway_stacks.boot_data import boot_findings
 

@@ -28,12 +28,14 @@ CHOSEN = {
     ("fairway_agent.kubernetes.submit", "fairway_agent.kubernetes.*"),
     ("fairway_cli.main", "fairway_cli.commands.*"),
     ("fairway_core.checks.running", "fairway_core.checks.*"),
+    ("fairway_core.checks.running", "fairway_core.environment.clusters.*.checks"),
     ("fairway_runner.engines.engine", "fairway_runner.engines.*"),
+    ("fairway_stacks.compute", "fairway_stacks.clusters.*"),
 }
 
 OTHERS = {
     "job_templates/*": ("runner/test_launchers*.py", "runner/test_templating.py"),
-    "stacks/environments/*": ("stacks/*", "core/test_environment*.py"),
+    "stacks/environments/*": ("stacks/*", "core/environment/*"),
     "examples/*": ("runner/test_launchers_examples.py", "end_to_end/test_digits.py"),
     "docs/*": ("end_to_end/test_doc*.py", "end_to_end/test_site.py", "packaging/test_words.py"),
     "README.md": ("end_to_end/test_doc*.py", "packaging/*"),
@@ -41,7 +43,7 @@ OTHERS = {
     "bin/*": ("packaging/*", "simulator/test_simulator_command.py"),
     "tests/bench/*": ("packaging/test_bench.py",),
     "tests/golden/*": (
-        "core/test_*_messages.py",
+        "core/*_messages.py",
         "runner/test_*_messages.py",
         "runner/test_sweep_s*",
     ),

@@ -20,7 +20,7 @@ from waiting import PATIENCE, until
 
 from fairway_constructs.cloud_init.people import Accounts
 from fairway_core.environment import Person
-from fairway_core.environment.filesystems import Homes, SharedQueue
+from fairway_core.environment.filesystems.homes import Homes, SharedQueue
 from fairway_core.target import Target
 
 NAMES = ("ada", "bob")

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 from fairway_constructs.arguments import checked
 from fairway_constructs.cloud_init import ADMIN_USERNAME, assignments, script
-from fairway_core.environment.filesystems import Homes
+from fairway_core.environment.filesystems.homes import Homes
 from fairway_core.findings import UserError, counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from fairway_core.environment import Person
-    from fairway_core.environment.filesystems import SharedQueue
+    from fairway_core.environment.filesystems.homes import SharedQueue
 
 _LONGEST = 256 * 1024  # characters of the script in base64
 _END = "END_OF_FAIRWAY_FILE"

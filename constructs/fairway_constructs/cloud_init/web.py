@@ -19,7 +19,7 @@ from fairway_core.environment.web import USER
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from fairway_core.environment.filesystems import Homes
+    from fairway_core.environment.filesystems.homes import Homes
     from fairway_core.target import Target
 
 CALLBACK = "/oauth2/callback"

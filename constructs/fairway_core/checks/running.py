@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 
 RULES: Mapping[Subject, tuple[str, ...]] = {
     Subject.ENVIRONMENT: (
-        *("environment.general", "environment.clusters", "environment.engines"),
-        "environment.ownership",
+        *("environment.general", "environment.clusters", "environment.ownership"),
     ),
     Subject.TERRAFORM: (
         *("terraform.network", "terraform.data", "terraform.compute", "terraform.general"),
@@ -35,23 +34,32 @@ RULES: Mapping[Subject, tuple[str, ...]] = {
     Subject.JOB: ("job",),
 }
 """The modules with the rules, by subject."""
+ENGINES = ("slurm", "batch", "kubernetes")
+"""The engines with rules of their own, which are beside their kind of cluster."""
+
+
+def modules_of(subject: Subject) -> list[str]:
+    """Returns the full names of the modules with the rules of a subject."""
+    found = [f"fairway_core.checks.{each}" for each in RULES[subject]]
+    if subject is Subject.ENVIRONMENT:
+        found += [f"fairway_core.environment.clusters.{each}.checks" for each in ENGINES]
+    return found
 
 
 def all_checks(subject: Subject | None = None) -> tuple[Check, ...]:
     """Returns all checks, or those of one subject, in the order of their modules."""
     for each in [subject] if subject else Subject:
-        for module in RULES[each]:
-            import_module(f"fairway_core.checks.{module}")
+        for module in modules_of(each):
+            import_module(module)
     found = (one for one in REGISTERED.values() if subject in (None, one.subject))
     return tuple(sorted(found, key=_position))
 
 
 def _position(check: Check) -> tuple[int, int]:
     """Returns a sort key by subject and module, which does not depend on the order of imports."""
-    module = check.rule.__module__.removeprefix("fairway_core.checks.")
-    modules = RULES[check.subject]
+    module = check.rule.__module__
     # A rule in another module, such as a test's, comes last.
-    return list(Subject).index(check.subject), [*modules, module].index(module)
+    return list(Subject).index(check.subject), [*modules_of(check.subject), module].index(module)
 
 
 def unknown(ids: Collection[str]) -> Iterator[tuple[int, str, str]]:

@@ -8,18 +8,14 @@ from typing import TYPE_CHECKING
 from fairway_core.cost.meters import HOURS_A_MONTH
 from fairway_core.cost.parts import (
     NAT_GATEWAY,
-    ONE,
     PRIVATE_ENDPOINT,
     PUBLIC_IP,
     Part,
-    api_server,
-    disks,
     server,
     vms,
     without_meter,
 )
-from fairway_core.environment.cluster import Cluster
-from fairway_core.environment.kubernetes import SYSTEM_GIB
+from fairway_core.environment.clusters.ssh import Cluster
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,16 +45,8 @@ def _machines(environment: Environment) -> Iterator[_Resource]:
     for name, cluster in environment.clusters.items():
         nodes = vms(cluster.size, cluster.counts, spot=bool(cluster.spot), cluster=True)
         yield f"cluster {name}", [nodes, *cluster.system_disks]
-    if slurm := environment.scheduler:
-        state = [*disks("premium", slurm.disk_gib), *without_meter("azurerm_key_vault", "vault")]
-        yield "Slurm scheduler", [*server(slurm.scheduler_size), *state, *_endpoint(environment)]
-        for number, size in enumerate(slurm.login.sizes if slurm.login else ()):
-            yield f"Slurm login node {number}", server(size)
-    if kubernetes := environment.orchestrator:
-        tier, system = kubernetes.tier, kubernetes.system
-        yield "Kubernetes", api_server(tier)
-        disks_of_nodes = disks("premium", SYSTEM_GIB, system.counts)
-        yield "Kubernetes system nodes", [vms(system.size, system.counts), *disks_of_nodes]
+    for manager in environment.managers.values():
+        yield from manager.cost(_endpoint(environment))
     for name, filesystem in environment.filesystems.items():
         endpoint = _endpoint(environment) if filesystem.private_link else []
         parts = filesystem.cost(environment.zone_number)
@@ -87,9 +75,6 @@ def _services(environment: Environment) -> Iterator[_Resource]:
         yield "registry", [Part(registry.sku, f"registry/{registry.sku}"), *endpoint]
     if environment.has_vault:
         yield "vault", [*without_meter("azurerm_key_vault", "vault"), *endpoint]
-    if environment.pools:
-        both = [replace(each, what=f"2 {each.what}s", counts=ONE.times(2)) for each in endpoint]
-        yield "Batch account", both
     if environment.monitoring is not None:
         yield "logs", without_meter("azurerm_log_analytics_workspace", "logs")
         reason = "charged per rule and per GB inspected"

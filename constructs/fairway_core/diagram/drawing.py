@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from fairway_core.diagram.picture import Arrow, Group, Kind, Node, Picture
 from fairway_core.environment.access import data_roles, researchers_of
 from fairway_core.environment.addresses import EVERY_NETWORK, SUBNETS, subnet_plan
-from fairway_core.environment.filesystems import optional_roles, scheduler_mounts
+from fairway_core.environment.filesystems.rules import optional_roles, scheduler_mounts
 from fairway_core.naming import name_rule
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from fairway_core.environment import AnyCluster, AnyFileSystem, Environment
+    from fairway_core.environment.clusters.base import Box
 
 EXISTING = "existing"
 """The line of resources that the environment refers to but does not create."""
@@ -27,7 +29,7 @@ def draw(environment: Environment, title: str) -> Picture:
     drawing.identities()
     for name, filesystem in environment.filesystems.items():
         drawing.filesystem(name, filesystem)
-    drawing.scheduler()
+    drawing.managers()
     for name, cluster in environment.clusters.items():
         drawing.cluster(name, cluster)
     drawing.ways_in()
@@ -78,7 +80,7 @@ class _Drawing:
             network = Group("network", self._name("virtual_network"), ("virtual network", space))
             roles = [*EVERY_NETWORK, *sorted(optional_roles(environment.filesystems))]
             roles += ["endpoints"] if spec.private_endpoints else []
-            roles += ["kubernetes"] if environment.node_pools else []
+            roles += [role for role in environment.node_roles if role not in roles]
             roles += ["bastion"] if environment.access.bastion else []
             plan = subnet_plan(spec.address_space)
             for role in roles:
@@ -125,33 +127,25 @@ class _Drawing:
         if (registry := environment.registry) and registry.existing:
             title = registry.existing.rpartition("/")[2]
             self._box("registry", Kind.SERVICE, title, EXISTING)
-        made = {
-            "registry": ("container_registry", "container registry", "registry"),
-            "vault": ("key_vault", "key vault", "vault"),
-            "slurm-vault": ("slurm_key_vault", "key vault", "vault"),
-            "batch": ("batch_account", "Batch account", "batchAccount, nodeManagement"),
-            "batch-vault": ("batch_key_vault", "key vault", ""),
-            "kubernetes": ("kubernetes_cluster", "Kubernetes cluster", ""),
-            "logs": ("log_analytics_workspace", "Log Analytics workspace", ""),
-        }
-        monitoring = environment.monitoring
-        there = {
-            "registry": environment.new_registry,
-            "vault": environment.has_vault,
-            "slurm-vault": environment.scheduler,
-            "batch": environment.pools,
-            "batch-vault": environment.batch and environment.batch.service_principal,
-            "kubernetes": environment.node_pools,
-            "logs": monitoring and not monitoring.workspace,
-        }
-        for name, (kind, line, subresource) in made.items():
-            if there[name]:
-                self._box(name, Kind.SERVICE, self._name(kind), line)
-                if subresource:
-                    self._endpoint(name, name, subresource)
+        for id_, kind, line, subresources in self._made():
+            self._box(id_, Kind.SERVICE, self._name(kind), line)
+            if subresources:
+                self._endpoint(id_, id_, subresources)
         self._arrow("kubernetes", "AcrPull", "registry")
         if storage.customer_managed_key:
             self._arrow("storage", "encrypted with its key", "vault")
+
+    def _made(self) -> Iterator[Box]:
+        """Yields the services that the environment creates, except storage."""
+        environment = self._environment
+        if environment.new_registry:
+            yield "registry", "container_registry", "container registry", "registry"
+        if environment.has_vault:
+            yield "vault", "key_vault", "key vault", "vault"
+        for manager in environment.managers.values():
+            yield from manager.services
+        if environment.monitoring and not environment.monitoring.workspace:
+            yield "logs", "log_analytics_workspace", "Log Analytics workspace", ""
 
     def identities(self) -> None:
         """Adds the identities of jobs and of their submitters, with their roles."""
@@ -198,30 +192,25 @@ class _Drawing:
                 self._box("backups", Kind.SERVICE, title, "backup vault")
             self._arrow(_files(name), "backed up", "backups")
 
-    def scheduler(self) -> None:
-        """Adds Slurm's scheduler and its login nodes."""
-        environment, spec = self._environment, self._environment.scheduler
-        if spec is None:
-            return
-        sizes = {"slurm-scheduler": spec.scheduler_size}
-        for number, size in enumerate(spec.login.sizes if spec.login else ()):
-            sizes[f"slurm-login-{number}"] = size
+    def managers(self) -> None:
+        """Adds the machines of managers: Slurm's scheduler and its login nodes."""
+        environment = self._environment
         mounts = scheduler_mounts(environment.filesystems, environment.clusters)
-        for name, size in sizes.items():
+        sizes = (each.vms.items() for each in environment.managers.values())
+        for name, size in chain.from_iterable(sizes):
             title = self._name("linux_virtual_machine", name)
             self._box(name, Kind.MACHINES, title, f"VM, {size}", role="compute")
             self._mount(name, mounts)
 
     def cluster(self, name: str, spec: AnyCluster) -> None:
         """Adds a cluster's machines, their mounts, and their identity."""
-        network, id_ = self._environment.network, f"cluster-{name}"
+        id_, role = f"cluster-{name}", spec.subnet_role(self._environment.network)
         what, kind = spec.machines
         least, most = spec.node_range.min, spec.node_range.max
         lines = [what, f"{most if least == most else f'{least} to {most}'} × {spec.size}"]
         if spec.is_single:
             kind, lines = "linux_virtual_machine", [f"VM, {spec.size}"]
         title = self._name(kind, name) if kind else name
-        role = network.kubernetes_role if spec.engine == "kubernetes" else "compute"
         spot = ["Spot"] if spec.spot else []
         self._box(id_, Kind.MACHINES, title, *lines, *spot, role=role)
         self._mount(id_, spec.mounts)

@@ -6,15 +6,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from fairway_core.catalog import vm_size
 from fairway_core.catalog.tables import table
 from fairway_core.environment.network import Firewall
-from fairway_core.environment.slurm import SlurmRepository
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from fairway_core.environment.kubernetes import Kubernetes
     from fairway_core.environment.model import Environment
 
 
@@ -37,8 +34,8 @@ def outbound(environment: Environment) -> list[Outbound]:
     wanted = {*_needs(environment), *(["web"] if environment.web else [])}
     host = urlsplit(environment.web.package).hostname if environment.web else ""
     own = [Outbound(host, 443, "Fairway itself, for the page of `web:`")] if host else []
-    if environment.scheduler and isinstance(environment.scheduler.packages, SlurmRepository):
-        place = urlsplit(environment.scheduler.packages.url)
+    if (slurm := environment.scheduler) and not isinstance(slurm.packages, str):
+        place = urlsplit(slurm.packages.url)
         own.append(Outbound(place.hostname or "", place.port or 443, "packages of Slurm"))
     return own + [
         # The workspace's id is unknown before the first deployment.
@@ -55,34 +52,13 @@ def outbound(environment: Environment) -> list[Outbound]:
 
 def _needs(environment: Environment) -> Iterator[str]:
     """Yields the kinds of rows of egress.toml that the environment's parts need."""
-    if environment.scheduler is not None or environment.access.gateway:
+    if environment.access.gateway:
         yield "ubuntu"
-    for filesystem in environment.filesystems.values():
-        yield from filesystem.egress
-    for cluster in environment.machine_clusters.values():
-        # Ubuntu's package of the NFS client, or AlmaLinux's.
-        is_ubuntu = cluster.chosen_image.nfs_client_package == "nfs-common"
-        yield "ubuntu" if is_ubuntu else "almalinux"
-    if environment.scheduler is not None:
-        yield "slurm"
-        if environment.scheduler.packages == "microsoft":
-            yield "slurm-microsoft"
-    if any(cluster.engine == "ssh" and cluster.idle for cluster in environment.clusters.values()):
-        yield "idle"
+    for part in (*environment.filesystems.values(), *environment.clusters.values()):
+        yield from part.egress
+    for manager in environment.managers.values():
+        yield from manager.egress(environment.parts)
     if environment.monitoring is not None:
         yield "monitoring"
     if any(person.entra for person in environment.access.users):
         yield "entra"
-    if environment.orchestrator is not None:
-        yield from _of_kubernetes(environment, environment.orchestrator)
-
-
-def _of_kubernetes(environment: Environment, cluster: Kubernetes) -> Iterator[str]:
-    yield "kubernetes"
-    if cluster.upgrades is not None and cluster.upgrades.nodes == "SecurityPatch":
-        yield "kubernetes-patches"
-    sizes = [vm_size(pool.size) for pool in environment.node_pools.values()]
-    if any(size.gpu or size.rdma for size in sizes):
-        yield "operators"
-    if environment.monitoring is not None:
-        yield "kubernetes-monitoring"

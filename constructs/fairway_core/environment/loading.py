@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from fairway_agent.quick import dataclass
 from fairway_core.documents import Document, read
+from fairway_core.environment.clusters import KINDS
 from fairway_core.environment.defaults import apply_defaults, once_each, substitute, typed_as
 from fairway_core.environment.keys import own_public_keys, read_public_keys, read_repository_key
 from fairway_core.environment.model import Environment
@@ -20,17 +21,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from fairway_core.environment.access import Person
-    from fairway_core.environment.slurm import Slurm
+    from fairway_core.environment.clusters.slurm.scheduler import Slurm
     from fairway_core.yaml_text import DataPath
 
 # Top-level keys that hold only YAML anchors, as in Compose files.
 _ANCHORS = "x-"
-
-# By engine.
-_IN_PLACE_OF_IDLE = {
-    "slurm": "set when Slurm deletes idle nodes: `slurm: {idle: 10m}`",
-    "batch": "let the pool shrink: `nodes: {min: 0, max: 8}` with `autoscale: pending_tasks`",
-}
 
 
 @dataclass(frozen=True)
@@ -102,13 +97,13 @@ def _said_of_idle(finding: Finding, document: Document) -> Finding:
     match = re.fullmatch(r"clusters\.([^.]+)\.idle", finding.path)
     if match is None or finding.id != "unknown-key":
         return finding
-    instead = _IN_PLACE_OF_IDLE.get(str(document.data["clusters"][match[1]].get("engine")))
-    if instead is None:
+    kind = KINDS.get(str(document.data["clusters"][match[1]].get("engine")))
+    if kind is None or not kind.in_place_of_idle:
         return finding
     message = (
         f"`{finding.path}`: this engine starts and removes nodes as needed, and none of them stops"
     )
-    return replace(finding, message=f"{message} itself", hint=instead)
+    return replace(finding, message=f"{message} itself", hint=kind.in_place_of_idle)
 
 
 @contextmanager

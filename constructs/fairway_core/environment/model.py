@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections import Counter
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
@@ -10,13 +11,19 @@ from fairway_core.catalog import limit
 from fairway_core.documents import Check, FieldError, Model, matching, rule
 from fairway_core.environment.access import Access, check_rules
 from fairway_core.environment.addresses import require_nat, require_private
-from fairway_core.environment.batch import Batch, BatchCluster, check_batch
-from fairway_core.environment.clusters import AnyCluster, MachineCluster
+from fairway_core.environment.clusters import MANAGERS, AnyCluster, MachineCluster
+from fairway_core.environment.clusters.batch.account import Batch
+from fairway_core.environment.clusters.batch.pool import BatchCluster
+from fairway_core.environment.clusters.kubernetes.cluster import Kubernetes
+from fairway_core.environment.clusters.kubernetes.node_pool import KubernetesNodes
+from fairway_core.environment.clusters.slurm.partition import SlurmNodes
+from fairway_core.environment.clusters.slurm.scheduler import Slurm
+from fairway_core.environment.clusters.ssh import Cluster
 from fairway_core.environment.defaults import Defaults
-from fairway_core.environment.filesystem_base import EnvironmentParts
-from fairway_core.environment.filesystems import AnyFileSystem, check_filesystems, check_people
-from fairway_core.environment.kubernetes import Kubernetes, KubernetesNodes
-from fairway_core.environment.kubernetes_rules import check_kubernetes, most_nodes
+from fairway_core.environment.filesystems import AnyFileSystem
+from fairway_core.environment.filesystems.base import EnvironmentParts
+from fairway_core.environment.filesystems.homes import check_people
+from fairway_core.environment.filesystems.rules import check_filesystems
 from fairway_core.environment.network import Network
 from fairway_core.environment.services import (
     Budget,
@@ -28,7 +35,6 @@ from fairway_core.environment.services import (
     Vault,
     budget_contacts,
 )
-from fairway_core.environment.slurm import Slurm, check_slurm
 from fairway_core.environment.state import LocalState, State
 from fairway_core.environment.storage import Storage
 from fairway_core.environment.tags import NamePatterns, Tags, check_number
@@ -46,6 +52,9 @@ from fairway_core.environment.web import Web, check_web
 from fairway_core.fields import NO_EQUAL
 from fairway_core.naming import Naming
 from fairway_core.resource_ids import check_id
+
+if TYPE_CHECKING:
+    from fairway_core.environment.clusters.base import Manager
 
 Address = Annotated[
     str,
@@ -154,9 +163,41 @@ class Environment(Model):
         return None if self.zone == "none" else self.zone
 
     @property
+    def parts(self) -> EnvironmentParts:
+        """The parts that kinds of clusters and file systems look at."""
+        return EnvironmentParts(
+            filesystems=self.filesystems,
+            clusters=self.clusters,
+            storage=self.storage,
+            network=self.network,
+            access=self.access,
+            zone=self.zone_number,
+            servers={name: each.source for name, each in self.filesystems.items() if each.source},
+            monitored=self.monitoring is not None,
+        )
+
+    @property
+    def managers(self) -> dict[str, Manager]:
+        """The sections of engines with a cluster, or their defaults, by engine."""
+        used = {cluster.engine for cluster in self.clusters.values()}
+        kinds = {name: kind for name, kind in MANAGERS.items() if name in used}
+        return {name: getattr(self, name) or kind() for name, kind in kinds.items()}
+
+    @property
+    def login_clusters(self) -> dict[str, Cluster | SlurmNodes]:
+        """The clusters on the environment's own machines, by name: neither Batch's nor AKS's."""
+        items = self.clusters.items()
+        return {n: each for n, each in items if isinstance(each, Cluster | SlurmNodes)}
+
+    @property
+    def partitions(self) -> dict[str, SlurmNodes]:
+        """The clusters that are partitions of Slurm, by name."""
+        return self.parts.of(SlurmNodes)
+
+    @property
     def pools(self) -> dict[str, BatchCluster]:
         """The clusters that are pools of Azure Batch, by name."""
-        return {n: each for n, each in self.clusters.items() if isinstance(each, BatchCluster)}
+        return self.parts.of(BatchCluster)
 
     @property
     def owns_pool_nodes(self) -> bool:
@@ -167,7 +208,7 @@ class Environment(Model):
     @property
     def node_pools(self) -> dict[str, KubernetesNodes]:
         """The clusters that are node pools of Kubernetes, by name."""
-        return {n: each for n, each in self.clusters.items() if isinstance(each, KubernetesNodes)}
+        return self.parts.of(KubernetesNodes)
 
     @property
     def machine_clusters(self) -> dict[str, MachineCluster]:
@@ -184,8 +225,8 @@ class Environment(Model):
     @property
     def node_roles(self) -> list[str]:
         """The subnets that contain clusters' nodes."""
-        roles = ["compute", *([self.network.kubernetes_role] if self.node_pools else [])]
-        return list(dict.fromkeys(roles))
+        roles = (each.subnet_role(self.network) for each in self.clusters.values())
+        return list(dict.fromkeys(("compute", *roles)))
 
     @property
     def first_machine(self) -> tuple[str, str] | None:
@@ -201,9 +242,7 @@ class Environment(Model):
     @property
     def scheduler(self) -> Slurm | None:
         """The scheduler of the clusters with `engine: slurm`, or None without any."""
-        if any(cluster.is_partition for cluster in self.clusters.values()):
-            return self.slurm or Slurm()
-        return None
+        return (self.slurm or Slurm()) if self.partitions else None
 
     @property
     def new_registry(self) -> Registry | None:
@@ -217,57 +256,31 @@ class Environment(Model):
 
     @rule
     def _parts_go_together(self) -> None:
-        network, access, clusters = self.network, self.access, self.clusters
+        network, access, clusters, parts = self.network, self.access, self.clusters, self.parts
         check_number(self.tags, of_zone=network.makes_zones, ours=True)
         for field, message, hint in self.names.faults(self.name, self.location):
             raise FieldError(message, hint, ("naming", field))
         self._check_mounts()
         self._check_paths()
         self._check_machines()
-        check_filesystems(
-            EnvironmentParts(
-                filesystems=self.filesystems,
-                clusters=clusters,
-                storage=self.storage,
-                network=network,
-                zone=self.zone_number,
-            )
-        )
+        check_filesystems(parts)
         check_people(access.users, self.filesystems, clusters, gateway=bool(access.gateway))
         if self.budget is not None:
             budget_contacts(self.budget, self.monitoring)
         self.storage.check_network(network)
         if self.registry is not None:
             self.registry.check_network(private_endpoints=network.private_endpoints)
-        for section, has_any in (
-            ("batch", bool(self.pools)),
-            ("slurm", self.scheduler is not None),
-            ("kubernetes", bool(self.node_pools)),
-        ):
-            if getattr(self, section) is not None and not has_any:
+        for section in MANAGERS:
+            if getattr(self, section) is not None and section not in self.managers:
                 message = f"no cluster has `engine: {section}`"
                 raise FieldError(message, f"leave `{section}:` out", (section,))
-        if self.scheduler is not None:
-            check_slurm(clusters, self.scheduler)
         check_web(self.web, self.slurm, access, network)
-        check_batch(
-            self.pools,
-            mode=(self.batch or Batch()).mode,
-            is_reached=network.private_endpoints or bool(access.allowed),
-        )
+        for name, cluster in clusters.items():
+            cluster.check(name, parts)
+        for manager in self.managers.values():
+            manager.check(parts)
         self._check_network()
         self._check_addresses()
-        if self.orchestrator is not None:
-            check_kubernetes(
-                self.node_pools,
-                self.orchestrator,
-                network=network,
-                access=access,
-                storage=self.storage,
-                servers={
-                    name: each.source for name, each in self.filesystems.items() if each.source
-                },
-            )
         with below_path("network"):
             require_private(network.address_space, access.allowed)
 
@@ -300,7 +313,7 @@ class Environment(Model):
         if self.resource_group is None:
             return
         taken = {"gateway"} if self.access.gateway else set()
-        taken |= {"slurm-scheduler"} if self.scheduler else set()
+        taken |= {name for manager in self.managers.values() for name in manager.vms}
         servers = {name: each for name, each in self.filesystems.items() if each.is_server}
         single = {name: each for name, each in self.clusters.items() if each.is_single}
         for section, machines in (("filesystems", servers), ("clusters", single)):
@@ -314,29 +327,28 @@ class Environment(Model):
         """Raises FieldError if the network cannot do what the rest of the environment needs."""
         self._check_ways_in()
         network = self.network
-        services = {
-            "vault": self.has_vault or self.scheduler is not None,
-            "registry": self.new_registry is not None,
-            "batch": bool(self.pools),
-        }
+        managers, registry = self.managers.values(), self.new_registry
         by_nat = 0 if network.private_endpoints else 1
-        registry, orchestrator = self.new_registry, self.orchestrator
         limited = {
             "storage": (not self.storage.existing, 0),
             "vault": (self.has_vault, by_nat),
             "registry": (registry is not None and registry.sku == "Premium", by_nat),
-            "batch": (bool(self.pools), 0),
-            "kubernetes": (orchestrator is not None and orchestrator.api_server == "allowed", 1),
         }
-        check_rules(
-            self.access.allowed, {name: own for name, (there, own) in limited.items() if there}
-        )
-        used = [name for name, there in services.items() if there]
+        rules = {name: own for name, (there, own) in limited.items() if there}
+        for manager in managers:
+            rules |= manager.address_rules
+        check_rules(self.access.allowed, rules)
+        used = [*(["vault"] if self.has_vault else []), *(["registry"] if registry else [])]
+        used += [link for manager in managers for link in manager.private_links]
         # The services with private endpoints, by their names in private_links.toml.
         linked = {*used, *(each.private_link for each in self.filesystems.values())} - {""}
         network.dns.check_zones({*linked, *(["blob"] if self.storage.has_endpoint else [])})
-        if network.is_closed:
-            self._check_closed()
+        if network.is_closed and self.monitoring is not None:
+            raise FieldError(
+                "nodes could not send their logs anywhere",
+                "use another `egress:`, or leave `monitoring:` out",
+                ("network", "egress"),
+            )
         if used and not network.private_endpoints and not network.has_nat:
             service = "Batch account" if used[0] == "batch" else used[0]
             raise FieldError(
@@ -345,7 +357,7 @@ class Environment(Model):
                 "leave `private_endpoints: false` out",
                 ("network", "private_endpoints"),
             )
-        if services["vault"] and by_nat:
+        if "vault" in used and by_nat:
             with below_path("network"):
                 require_nat(network.service_endpoints)
 
@@ -365,38 +377,15 @@ class Environment(Model):
                 ("access", "bastion"),
             )
 
-    def _check_closed(self) -> None:
-        """Raises FieldError for parts that need the internet, in a network without access to it."""
-        if self.scheduler is not None:
-            raise FieldError(
-                "scheduler and nodes install Slurm from the internet, which `egress: none` closes",
-                "use another `egress:` or another engine",
-                ("network", "egress"),
-            )
-        for name in (n for n, each in self.clusters.items() if getattr(each, "idle", None)):
-            raise FieldError(
-                f"`{name}` could not ask Azure to stop it, as `egress: none` blocks that",
-                "use another `egress:`, or a `schedule:`, which Azure runs by itself",
-                ("clusters", name, "idle"),
-            )
-        if self.monitoring is not None:
-            raise FieldError(
-                "nodes could not send their logs anywhere",
-                "use another `egress:`, or leave `monitoring:` out",
-                ("network", "egress"),
-            )
-
     def _check_addresses(self) -> None:
-        nodes = {"compute": sum(each.node_range.max for each in self.machine_clusters.values())}
-        if scheduler := self.scheduler:
-            nodes["compute"] += 1 + (scheduler.login.count if scheduler.login else 0)
-        if orchestrator := self.orchestrator:
-            role, taken = self.network.kubernetes_role, most_nodes(orchestrator, self.node_pools)
-            taken += orchestrator.api_server == "private"  # which has an address beside the nodes
-            nodes[role] = nodes.get(role, 0) + taken
+        network, nodes = self.network, Counter[str]()
+        for cluster in self.clusters.values():
+            nodes[cluster.subnet_role(network)] += cluster.node_range.max
+        for manager in self.managers.values():
+            nodes.update(manager.addresses(network))
         for role, count in nodes.items():
-            subnet = self.network.subnet_range(role)
+            subnet = network.subnet_range(role)
             free = subnet.num_addresses - limit("subnet_reserved_addresses")
             if count > free:
                 message = f"the nodes need {count} addresses, and {subnet} has {free}"
-                raise self.network.too_small(message)
+                raise network.too_small(message)

@@ -14,8 +14,8 @@ from fairway_core.resource_ids import GUID, VaultId
 
 if TYPE_CHECKING:
     from fairway_core.environment.access import Access
+    from fairway_core.environment.clusters.slurm.scheduler import Slurm
     from fairway_core.environment.network import Network
-    from fairway_core.environment.slurm import Slurm
 
 USER = "fairway-web"
 """The account of the server itself, only on the login node."""

@@ -23,7 +23,7 @@ from fairway_core.kubernetes.pools import (
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from fairway_core.environment.kubernetes import Operators
+    from fairway_core.environment.clusters.kubernetes.settings import Operators
     from fairway_core.target import Target
 
 RDMA = "rdma/ib"

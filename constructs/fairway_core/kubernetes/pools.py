@@ -178,7 +178,7 @@ def _memory(gib: float) -> int:
     >>> _memory(28)
     23
     """
-    from fairway_core.environment.kubernetes import MAX_PODS
+    from fairway_core.environment.clusters.kubernetes.node_pool import MAX_PODS
 
     kept = min(20 * MAX_PODS + 50, 256 * gib) / 1024  # MiB, at most a quarter
     evicted = 100 / 1024  # the kubelet evicts pods if less is free

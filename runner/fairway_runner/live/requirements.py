@@ -11,7 +11,6 @@ from fairway_core.catalog.images import SERVER_IMAGE, has_image
 from fairway_core.catalog.roles import action_that_makes
 from fairway_core.catalog.sizes import vm_sizes
 from fairway_core.cost.environment import parts_of
-from fairway_core.environment.cluster import Cluster
 
 if TYPE_CHECKING:
     from fairway_core.environment import Environment
@@ -127,7 +126,7 @@ def extended_machines_of(environment: Environment) -> dict[str, str]:
     return {
         name: environment.resource_name("linux_virtual_machine", name)
         for name, cluster in environment.clusters.items()
-        if has_extensions and isinstance(cluster, Cluster) and cluster.nodes == 1
+        if has_extensions and cluster.is_single
     }
 
 

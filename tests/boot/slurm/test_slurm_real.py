@@ -16,13 +16,13 @@ from waiting import until
 
 from fairway_boot.slurm.node_registry import open_registry
 from fairway_boot.slurm.settings import load
-from fairway_constructs.slurm.configuration import slurm_cluster
+from fairway_constructs.clusters.slurm.configuration import slurm_cluster
 from fairway_core import slurm
 from fairway_core.environment import load_environment
 from fairway_core.slurm import NodeFacts, Programs, install, render
 from fairway_simulator.slurm import SlurmCluster, configuration
 from fairway_simulator.slurm.scale_set import ID, ScaleSet
-from fairway_stacks.boot_data import partitions_of, slurm_partitions
+from fairway_stacks.boot_data import slurm_partitions
 
 pytestmark = pytest.mark.nightly
 
@@ -266,7 +266,7 @@ def test_slurm_real_nodes_of_the_h100_environment_start_work_and_stop(
     text = (repository / "stacks/environments/h100-slurm.yaml").read_text()
     (tmp_path / "h100.yaml").write_text(re.sub("^  nd:$", "  cloud:", text, flags=re.MULTILINE))
     loaded = load_environment(tmp_path / "h100.yaml")
-    partitions = slurm_partitions(partitions_of(loaded))
+    partitions = slurm_partitions(loaded.partitions)
     place = {"host": "localhost", "address": "127.0.0.1"}
     generated = slurm_cluster(loaded.name, loaded.scheduler, partitions, **place)
     hosts, first = tmp_path / "hosts", tmp_path / "none"

@@ -24,7 +24,7 @@ from fairway_core.checks import (
     check_stack,
 )
 from fairway_core.checks.check import REGISTERED
-from fairway_core.checks.running import RULES
+from fairway_core.checks.running import modules_of
 from fairway_core.environment import Environment
 from fairway_core.findings import Finding, format_finding
 
@@ -131,9 +131,7 @@ def _stack(fragment: Any, check: Check) -> Any:
 
 def _rule_modules() -> list[ModuleType]:
     return [
-        importlib.import_module(f"fairway_core.checks.{module}")
-        for modules in RULES.values()
-        for module in modules
+        importlib.import_module(module) for subject in Subject for module in modules_of(subject)
     ]
 
 
@@ -147,10 +145,13 @@ def test_checks_register_every_public_rule_and_list_every_module(repository: Pat
         ]
         assert public, module.__name__
         assert set(public) <= rules, module.__name__
-    folder = repository / "constructs/fairway_core/checks"
-    listed = {module for modules in RULES.values() for module in modules} - {"job"}
-    files = {f"{file.parent.name}.{file.stem}" for file in folder.glob("*/[!_]*.py")}
-    assert listed == files - {"terraform.stack"}
+    core = repository / "constructs/fairway_core"
+    listed = {module for subject in Subject for module in modules_of(subject)}
+    files = {*core.glob("checks/*/[!_]*.py"), *core.glob("environment/clusters/*/checks.py")}
+    paths = {file.relative_to(core.parent).with_suffix("") for file in files}
+    assert listed - {"fairway_core.checks.job"} == {
+        ".".join(path.parts) for path in paths if path.name != "stack"
+    }
 
 
 def test_checks_have_rule_name_as_id_and_one_sentence_summary() -> None:

@@ -16,7 +16,8 @@ from fairway_core.checks import Asked, check_stack
 from fairway_core.checks.environment.clusters import no_infiniband, retiring, starved_gpus
 from fairway_core.checks.job import nested_launcher
 from fairway_core.checks.terraform.network import open_to_internet
-from fairway_core.environment import Disks, NfsServer, read_environment
+from fairway_core.environment import read_environment
+from fairway_core.environment.filesystems.nfs_server import Disks, NfsServer
 from fairway_core.environment.state import AzurermState
 
 ENDS = datetime.date(2027, 5, 31)

@@ -15,7 +15,7 @@ from fairway_agent.kubernetes.manifests import QUEUE, TAINTS, topology_map
 from fairway_core.catalog import fabric_for, vm_size
 from fairway_core.catalog.fabrics import topologies
 from fairway_core.environment import Kubernetes
-from fairway_core.environment.kubernetes import Operators
+from fairway_core.environment.clusters.kubernetes.cluster import Operators
 from fairway_core.findings import UserError
 from fairway_core.kubernetes import documents, flux, head, health, queues
 from fairway_core.kubernetes.manifests import manifests

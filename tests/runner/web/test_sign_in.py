@@ -32,7 +32,7 @@ from vaults import FakeVault
 from fairway_agent.fanout.launchers import free_port
 from fairway_agent.web_secrets import files_of
 from fairway_constructs.cloud_init.web import CALLBACK, WebPage
-from fairway_core.environment.filesystems import Homes
+from fairway_core.environment.filesystems.homes import Homes
 from fairway_runner.runs.store import RunStore
 from fairway_simulator.certificate import serve_as_localhost
 

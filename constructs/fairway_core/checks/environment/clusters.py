@@ -18,20 +18,18 @@ if TYPE_CHECKING:
     from fairway_core.catalog import VmSize
     from fairway_core.checks.check import Occurrence
     from fairway_core.environment import Environment
-    from fairway_core.environment.filesystem_base import FileSystem
+    from fairway_core.environment.filesystems.base import FileSystem
 
 
 def _sizes(environment: Environment) -> Iterator[Occurrence]:
     """Yields every VM size in the file: `size`."""
-    slurm = environment.scheduler
     for section in ("clusters", "filesystems"):
         for name, item in getattr(environment, section).items():
             if size := getattr(item, "size", None):
                 yield (section, name, "size"), {"size": vm_size(size)}
-    if slurm is not None:
-        yield ("slurm", "scheduler_size"), {"size": vm_size(slurm.scheduler_size)}
-        if slurm.login is not None:
-            yield ("slurm", "login", "size"), {"size": vm_size(slurm.login.size)}
+    for section, manager in environment.managers.items():
+        for path, size in manager.sizes.items():
+            yield (section, *path), {"size": vm_size(size)}
     if size := environment.access.gateway_size:
         yield ("access", "gateway", "size"), {"size": vm_size(size)}
 
@@ -184,37 +182,6 @@ def floating_image(environment: Environment) -> Iterator[Fault]:
                 f"and name one: `image: {urn}:VERSION`",
                 ("clusters", name, "image"),
             )
-
-
-@check("rdma-only-image", Severity.WARNING, Subject.ENVIRONMENT)
-def rdma_only_image(environment: Environment) -> Iterator[Fault]:
-    """A Batch pool of a size without InfiniBand with an HPC image that may not start there.
-
-    Batch lists these images for sizes with InfiniBand, but does not enforce it, and no other image
-    has drivers for GPUs. The one for Ubuntu 22.04 starts on other sizes too, and is what such pools
-    get; the one for 24.04 was seen to fail. An image of your own (`image_id`) is the other way.
-
-    Wrong:
-        clusters: {sweep: {engine: batch, size: Standard_NC4as_T4_v3, image: ubuntu-hpc-2404}}
-
-    Right:
-        clusters: {sweep: {engine: batch, size: Standard_NC4as_T4_v3, image: ubuntu-hpc-2204}}
-    """
-    from fairway_core.environment.batch import pool_image
-
-    for name, pool in environment.pools.items():
-        size, image = vm_size(pool.size), pool.chosen_image
-        if pool.image_id or not image.hpc or size.rdma or image.pools_without_rdma:
-            continue
-        usual, own = pool_image(size).alias, "name an `image_id:` of your own"
-        hint = f"use `image: {usual}`, or {own}"
-        if usual == image.alias:
-            hint = f"start one node; if it starts, ignore this check; or {own}"
-        yield Fault(
-            f"Batch lists image `{image.alias}` for sizes with InfiniBand, not for {size.name}",
-            hint,
-            ("clusters", name, "image"),
-        )
 
 
 @check("spot-without-mounts", Severity.WARNING, Subject.ENVIRONMENT)

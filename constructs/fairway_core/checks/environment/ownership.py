@@ -266,14 +266,15 @@ def _encrypted(environment: Environment) -> Iterator[tuple[str, DataPath, str]]:
         yield "storage", ("storage",), "the storage account"
     if environment.new_registry:
         yield "registry", ("registry",), "the registry"
-    if environment.pools:
-        yield "batch", ("clusters",), "the Batch account"
+    for manager in environment.managers.values():
+        for kind, part in manager.encrypted.items():
+            yield kind, ("clusters",), part
     for name, each in environment.filesystems.items():
         for kind, part in each.encrypted.items():
             yield kind, ("filesystems", name), f"{part} `{name}`"
-    for name, cluster in environment.clusters.items():
+    for name in environment.clusters:
         # A pool's disks belong to Batch, unless it creates the nodes in the subscription.
-        if cluster.engine != "batch" or environment.owns_pool_nodes:
+        if name not in environment.pools or environment.owns_pool_nodes:
             yield "disks", ("clusters", name), f"the disks of `{name}`"
     if environment.access.gateway:
         yield "disks", ("access", "gateway"), "the disk of the gateway"

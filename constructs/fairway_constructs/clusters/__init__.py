@@ -1,0 +1,1 @@
+"""Constructs of clusters: a module or folder for each engine, named as in the environment."""

@@ -1,0 +1,1 @@
+"""Pools of Azure Batch, and their account."""

@@ -1,0 +1,286 @@
+"""The VM that runs slurmctld, and the VMs on which users log in and submit their jobs."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
+
+from fairway_constructs.cdk import Component
+from fairway_constructs.cloud_init import ADMIN_USERNAME
+from fairway_constructs.cloud_init.slurm import login_cloud_init, scheduler_cloud_init
+from fairway_constructs.clusters.slurm.configuration import slurm_cluster, with_shares
+from fairway_constructs.identity import give_role, own_role
+from fairway_constructs.scope import placement_of, subscription_of
+from fairway_constructs.server_vm import attach, private_interface, server_vm
+from fairway_constructs.targets import TakesJobs, folder_of_runs, job_facts
+from fairway_core.catalog import vm_size
+from fairway_core.catalog.tables import look_up
+from fairway_core.environment import Slurm
+from fairway_core.naming import SLURM_TAG
+from fairway_core.slurm.cluster import PLACES, READS_OPERATIONS, SCALES
+from fairway_core.target import SlurmAccess
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from fairway_constructs.cdk import Construct
+    from fairway_constructs.cloud_init.mounts import Mount, Mounts
+    from fairway_constructs.cloud_init.people import Accounts
+    from fairway_constructs.clusters.slurm.configuration import SlurmPartition
+    from fairway_constructs.clusters.slurm.shared_resources import SlurmFoundation
+    from fairway_constructs.identity import IIdentity
+    from fairway_constructs.network_access import SubnetRef
+    from fairway_core.environment.clusters.slurm.scheduler import Idle, SlurmRepository
+    from fairway_core.fields import Count
+    from fairway_core.slurm.cluster import Qos
+
+
+# The machine's name after the environment's.
+_NAME = "slurm-scheduler"
+
+
+class SlurmScheduler(Component):
+    """A VM in the nodes' subnet with slurmctld, the nodes' file systems, and no public address.
+
+    Its interface and the disk of `foundation` stay if the VM is replaced, as it is when a partition
+    is added: jobs continue, and so does Slurm with its queue. `scale_sets` are the resource ids of
+    the partitions' scale sets, by name: as text, since these need its address.
+
+    `size` is its VM size; an idle node is deleted after `idle` seconds. Slurm comes from
+    `packages`, which must be those of the nodes. With `accounting` the history of all jobs is kept
+    in a database; jobs are then charged to the accounts of `account_shares`, each with its fair
+    share, and have the qualities of service `qos`. `accounts` are the users' on the machine, which
+    is created after the resources that its subnet needs and `depends_on`.
+
+    Raises UserError for unsupported settings, such as qualities of service without accounting.
+
+    >>> partitions = {"nd": SlurmPartition(size="Standard_ND96isr_H100_v5", nodes=16)}
+    ... # doctest: +SKIP
+    >>> scheduler = SlurmScheduler(stack, partitions=partitions, scale_sets=ids, foundation=slurm,
+    ...                            mounts=[home.mount], subnet=network.subnet("compute"))
+    ... # doctest: +SKIP
+    >>> scheduler.address  # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        id: str = "slurm-scheduler",
+        *,
+        partitions: Mapping[str, SlurmPartition],
+        scale_sets: Mapping[str, str],
+        foundation: SlurmFoundation,
+        subnet: SubnetRef,
+        mounts: Mounts,
+        size: str | None = None,
+        idle: Idle | None = None,
+        packages: Literal["distribution", "microsoft"] | SlurmRepository = "distribution",
+        accounting: bool = True,
+        account_shares: Mapping[str, Count] | None = None,
+        qos: Mapping[str, Qos] | None = None,
+        monitored: bool = False,
+        accounts: Accounts | None = None,
+        depends_on: Sequence[Construct] = (),
+    ) -> None:
+        spec = Slurm.with_defaults(
+            scheduler_size=size,
+            idle=idle,
+            packages=packages,
+            accounting=accounting,
+            accounts=account_shares,
+            qos={name: asdict(each) for name, each in (qos or {}).items()},
+        )
+        super().__init__(scope, id)
+        self._partitions, self._mounts = partitions, mounts
+        host, machine = self.place.name("computer_name_prefix", _NAME), vm_size(spec.scheduler_size)
+        # The address must not change: nodes and running jobs know it.
+        interface = private_interface(
+            self, "slurm-nic", name=_NAME, size=machine, subnet_id=subnet.id
+        )
+        self.address = interface.private_ip_address
+        # The addresses of the login nodes, once they exist.
+        self.hosts: list[str] = []
+        self.cluster = slurm_cluster(
+            self.place.environment,
+            spec,
+            partitions,
+            host=host,
+            address=self.address,
+            several_users=accounts is not None,
+        )
+        self.virtual_machine = server_vm(
+            self,
+            "slurm-scheduler",
+            name=_NAME,
+            host_name=host,
+            role="slurm-scheduler",
+            size=machine,
+            interface_id=interface.id,
+            cloud_init=scheduler_cloud_init(
+                self.cluster,
+                scale_sets=scale_sets,
+                vault=foundation.vault_url,
+                client_id=foundation.scheduler.client_id,
+                mounts=mounts,
+                addresses=subnet.address_pattern,
+                proxy=self.place.proxy,
+            ),
+            identity_ids=[foundation.scheduler.id],
+            more_tags={SLURM_TAG: self.cluster.packages.version},
+            accounts=with_shares(accounts, self.cluster) if accounts else None,
+            agent_identity_id=foundation.scheduler.id if monitored else None,
+            ready=subnet.ready_for(self),
+            depends_on=depends_on,
+        )
+        self.id, self.range = self.virtual_machine.id, subnet.range
+        attach(self, "slurm-attachment", foundation.disk.id, to=self.id)
+
+    def partition(self, name: str, *, mounts: Mounts | None = None) -> TakesJobs:
+        """Returns the partition as a target of jobs; `mounts` are its nodes', if not all of them.
+
+        >>> Targets(stack, [scheduler.partition("nd")], storage=storage)  # doctest: +SKIP
+        """
+        each = look_up(name, self._partitions, "partition")
+        found = self._mounts if mounts is None else mounts
+        return _Partition(self, name, each, found, hosts=self.hosts or [self.address])
+
+
+class SlurmLoginNode(Component):
+    """A VM in the nodes' subnet with Slurm's commands and key and the nodes' file systems.
+
+    It has the configuration of `scheduler`, and is replaced when that changes; its address and the
+    data on the file systems stay. Its identity is that of the nodes; `managed_identities` are for
+    other programs on it.
+
+    >>> node = SlurmLoginNode(stack, "slurm-login-0", size="Standard_D4s_v6",
+    ...                       scheduler=scheduler, foundation=slurm, mounts=mounts,
+    ...                       subnet=network.subnets["compute"])  # doctest: +SKIP
+    >>> node.address  # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        name: str,
+        *,
+        size: str,
+        scheduler: SlurmScheduler,
+        foundation: SlurmFoundation,
+        subnet: SubnetRef,
+        mounts: Mounts,
+        monitored: bool = False,
+        accounts: Accounts | None = None,
+        managed_identities: Sequence[IIdentity] = (),
+    ) -> None:
+        super().__init__(scope, name)
+        place = self.place
+        machine = vm_size(size)
+        interface = private_interface(
+            self, f"{name}-nic", name=name, size=machine, subnet_id=subnet.id
+        )
+        self.address = interface.private_ip_address
+        scheduler.hosts.append(self.address)
+        self.virtual_machine = server_vm(
+            self,
+            name,
+            name=name,
+            host_name=place.name("computer_name_prefix", name),
+            role="slurm-login",
+            size=machine,
+            interface_id=interface.id,
+            cloud_init=login_cloud_init(
+                scheduler.cluster,
+                vault=foundation.vault_url,
+                client_id=foundation.nodes.client_id,
+                mounts=mounts,
+                addresses=subnet.address_pattern,
+                proxy=place.proxy,
+            ),
+            identity_ids=[foundation.nodes.id, *(each.id for each in managed_identities)],
+            accounts=accounts,
+            agent_identity_id=foundation.nodes.id if monitored else None,
+        )
+        self.id = self.virtual_machine.id
+
+
+class _Partition(TakesJobs):
+    """A Slurm partition, which jobs reach by the hosts on which users log in."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        name: str,
+        spec: SlurmPartition,
+        mounts: Sequence[Mount],
+        *,
+        hosts: Sequence[str],
+    ) -> None:
+        shared = folder_of_runs(name, mounts)
+        super().__init__(scope, f"partition-{name}")
+        access = SlurmAccess(
+            host=hosts[0],
+            hosts=tuple(hosts) if len(hosts) > 1 else None,
+            user=ADMIN_USERNAME,
+            partition=name,
+            shared=shared,
+        )
+        self._target = job_facts(
+            name,
+            "slurm",
+            access,
+            size=spec.size,
+            nodes=spec.node_range,
+            spot=spec.spot,
+            mounts=mounts,
+        )
+
+    def _facts(self) -> dict[str, Any]:
+        return self._target
+
+
+def let_scale(
+    scope: Construct,
+    *,
+    principal_id: str,
+    scale_sets: Mapping[str, str],
+    subnet: SubnetRef,
+    identity_id: str,
+    images: Mapping[str, str],
+    placements: Mapping[str, str],
+) -> None:
+    """Grants the scheduler a role with these few actions, on each of the resources that they need.
+
+    No built-in role is as narrow. Roles can only be created for the subscription; the first applies
+    only to these resources, and the second only reads the result of an operation, in the entire
+    subscription, as operations are there. `images` of a gallery and proximity placement groups are
+    those that new instances refer to, by the name of a partition.
+    """
+    place = placement_of(scope)
+    give = partial(give_role, scope, principal_id=principal_id)
+    reason = "The Slurm scheduler starts and deletes nodes"
+    scales = own_role(
+        scope,
+        "slurm-role",
+        description=f"The Slurm scheduler of {place.environment} starts and deletes nodes",
+        actions=(*SCALES, *([PLACES] if placements else ())),
+    )
+    grants = {f"scales-{name}": (resource, reason) for name, resource in scale_sets.items()}
+    grants["joins-subnet"] = (subnet.id, f"{reason}, which stand in this subnet")
+    grants["assigns-identity"] = (identity_id, f"{reason}, which have this identity")
+    for name, resource in placements.items():
+        grants[f"places-{name}"] = (resource, f"{reason}, which stand in this placement group")
+    for key, (resource, why) in grants.items():
+        give(f"slurm-{key}", on=resource, role_id=scales, why=why)
+    operations_role = own_role(
+        scope,
+        "slurm-operations-role",
+        "operations",
+        description=f"The Slurm scheduler of {place.environment} reads why Azure made no node",
+        actions=(READS_OPERATIONS,),
+    )
+    why = "The Slurm scheduler reads why Azure made no node"
+    give("slurm-reads-operations", on=subscription_of(scope), role_id=operations_role, why=why)
+    for name, resource in images.items():
+        why = f"{reason}, which have this image"
+        give(f"slurm-reads-image-{name}", on=resource, role_name="Reader", why=why)

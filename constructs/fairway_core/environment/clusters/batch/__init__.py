@@ -1,0 +1,1 @@
+"""Clusters whose jobs Azure Batch queues and runs: pools, and their account."""

@@ -1,0 +1,1 @@
+"""Clusters whose jobs Slurm queues: partitions with nodes on demand, and their scheduler."""
