@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import AfterValidator, Discriminator, Field, Tag, field_validator
+from pydantic import Discriminator, Field, StringConstraints, Tag, field_validator
 
 from fairway_core.documents import FieldError, Model, matching, rule
 from fairway_core.light_fields import DEAREST
@@ -49,7 +49,7 @@ class Serve(Model):
 
     url: str | None = None
     """The URL that people open: https://NAME, without a path."""
-    tenant: Annotated[str, _TENANT, AfterValidator(str.lower)] | None = None
+    tenant: Annotated[str, _TENANT, StringConstraints(to_lower=True)] | None = None
     """The ID of the Entra ID tenant in which they sign in."""
     audience: Annotated[str, _AUDIENCE] | None = None
     """The ID of the application that they sign in to."""
