@@ -93,6 +93,8 @@ class Container(Protocol):
 
 @dataclass(frozen=True)
 class _ExistingContainer:
+    """A container of an account that exists already."""
+
     id: str
 
 

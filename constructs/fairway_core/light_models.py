@@ -42,7 +42,10 @@ class _Light(type):
     if not TYPE_CHECKING:
 
         def __call__(cls, **fields):
-            return _made(cls, vars(_model_of(cls)(**fields)))
+            try:
+                return cls.from_json(fields)
+            except ValueError:  # pydantic converts it, or says what is wrong
+                return _made(cls, vars(_model_of(cls)(**fields)))
 
     @property
     def __value__(cls) -> Any:
@@ -178,12 +181,12 @@ def _read(kind: Any, value: Any) -> Any:
         return reduce(lambda read, each: each.func(read), args[1:], _read(args[0], value))
     if origin in (Union, UnionType):  # of a type with None
         return None if value is None else _read(args[0], value)
-    if origin is tuple and isinstance(value, list):
+    if origin is tuple and isinstance(value, list | tuple):
         return tuple(_read(args[0], each) for each in value)
     if origin is dict and isinstance(value, dict):
         return {_read(args[0], name): _read(args[1], each) for name, each in value.items()}
     if isinstance(kind, type) and issubclass(kind, LightModel):
-        return kind.from_json(value)
+        return value if isinstance(value, kind) else kind.from_json(value)
     if kind is float and type(value) is int:
         return float(value)
     fit = [(type(each), each) for each in args] if origin is Literal else [(kind, value)]

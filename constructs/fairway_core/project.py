@@ -5,15 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from pydantic import AfterValidator, Discriminator, Field, Tag, field_validator
+from pydantic import Discriminator, Field, StringConstraints, Tag, field_validator
 
-from fairway_core.documents import FieldError, Model, matching, rule
+from fairway_core.documents import FieldError, Later, Model, matching, rule
 from fairway_core.light_fields import DEAREST
-from fairway_core.notifications import Notify
 from fairway_core.resource_ids import GUID
 from fairway_core.target import Target
+
+if TYPE_CHECKING:
+    from fairway_core.notifications import Notify
+else:  # most commands need only the rest
+    Notify = Later.of("fairway_core.notifications", "Notify")
 
 _URL = re.compile(r"(https://[a-z0-9.-]+(?::[0-9]{1,5})?)/?")
 _TENANT = matching(GUID, "write the tenant's ID: az account show --query tenantId -o tsv", "")
@@ -49,7 +53,7 @@ class Serve(Model):
 
     url: str | None = None
     """The URL that people open: https://NAME, without a path."""
-    tenant: Annotated[str, _TENANT, AfterValidator(str.lower)] | None = None
+    tenant: Annotated[str, _TENANT, StringConstraints(to_lower=True)] | None = None
     """The ID of the Entra ID tenant in which they sign in."""
     audience: Annotated[str, _AUDIENCE] | None = None
     """The ID of the application that they sign in to."""

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from ruamel.yaml.composer import Composer
     from ruamel.yaml.nodes import Node, ScalarNode
+    from ruamel.yaml.reader import Reader
 
 
 # Usual fixes, by a part of the problem as the YAML library words it.
@@ -58,6 +59,8 @@ _LONGEST_INTEGER = 1023
 
 _EMPTY = "to start with an example: fairway init FOLDER"
 _LINE_END = re.compile("\r\n|\r|\n")
+# Characters of YAML that `isprintable` refuses, for `translate`.
+_SPACES = str.maketrans("\t\n\r", "   ")
 
 
 @dataclass(frozen=True)
@@ -99,7 +102,7 @@ def parse_yaml(text: str, file: str) -> YamlText:
 
     result = YamlText(file, text)
     yaml = YAML(typ="safe", pure=True)
-    yaml.Composer = _composer()
+    yaml.Composer, yaml.Reader = _composer(), _reader()
     try:
         root = yaml.compose(text)
     except MarkedYAMLError as error:
@@ -132,6 +135,20 @@ def parse_yaml(text: str, file: str) -> YamlText:
     except RecursionError:
         _fail(result, "yaml-nesting", DEEP, Mark(1, 1, 1), FLATTER)
     return result
+
+
+@cache
+def _reader() -> type[Reader]:
+    """Returns a reader that searches only text with unusual characters for those that YAML forbids:
+    to compile the library's pattern takes as long as to parse a short file."""
+    from ruamel.yaml.reader import Reader
+
+    class Quick(Reader):
+        def check_printable(self, data: Any) -> None:
+            if not data.translate(_SPACES).isprintable():
+                super().check_printable(data)
+
+    return Quick
 
 
 @cache

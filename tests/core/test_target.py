@@ -1,6 +1,7 @@
 """The target: the record that the infrastructure writes and the runner reads."""
 
 import json
+from pathlib import PurePosixPath
 from typing import Any
 
 import pytest
@@ -150,6 +151,13 @@ def test_node_range_that_is_made_in_python_is_checked_as_in_a_document(
 ) -> None:
     with pytest.raises(UserError, match=message):
         NodeRange(**arguments)
+
+
+@pytest.mark.parametrize("folder", ["/data", PurePosixPath("/data")], ids=["plain", "converted"])
+def test_target_that_is_made_in_python_takes_parts_and_converts_values(folder: object) -> None:
+    made = {**SLURM, "nodes": NodeRange(min=0, max=3), "price": 2, "mounts": {"data": folder}}
+    same = {"nodes": {"min": 0, "max": 3}, "price": 2.0, "mounts": {"data": "/data"}}
+    assert Target(**made) == Target.from_json({**SLURM, **same})
 
 
 def test_target_reach_is_refused_for_engine_local() -> None:

@@ -143,6 +143,12 @@ def test_yaml_lines_end_at_line_breaks_but_not_unicode_separators(end: str) -> N
     assert text.location(text.values["b",]).text == "b: 2"
 
 
+@pytest.mark.parametrize("forbidden", ["\x07", "\x7f", "\x80", "\ufffe"])
+@pytest.mark.parametrize("before", ["a", "×", "\u200b"])
+def test_yaml_refuses_forbidden_character_beside_any_other(before: str, forbidden: str) -> None:
+    assert refused(f"a: 1\n# {before}{forbidden}\n") == ("yaml-syntax", 2, 4)
+
+
 def test_yaml_nearest_mark_falls_back_to_closest_parent() -> None:
     text = parse_yaml("a: {b: 1}", "f")
     assert nearest_mark(("a", "b", "c"), text.values) == text.values["a", "b"]

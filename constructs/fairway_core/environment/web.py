@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Annotated
 
-from pydantic import AfterValidator, Field, field_validator
+from pydantic import Field, StringConstraints, field_validator
 
 from fairway_core.documents import FieldError, Model, matching, require
 from fairway_core.environment.values import Range
@@ -41,7 +41,7 @@ _Id = Annotated[
         "`{}` is not an id of Entra ID",
         "az ad app list --display-name NAME --query [].appId -o tsv",
     ),
-    AfterValidator(str.lower),
+    StringConstraints(to_lower=True),
 ]
 _SecretName = Annotated[
     str,
