@@ -132,6 +132,12 @@ class Calls(Patient):
             return self._call(what, operation, watched)
 
     def _call(self, what: str, operation: Callable[[], T], watched: Watched) -> T:
+        # The SDKs' own retries are switched off. azure.core's policy waits as long as a service
+        # asks, even past its `timeout`, and then raises "Response timeout" in place of the failure.
+        # It does not repeat a POST whose connection broke, and new tasks are one; it requests a
+        # torn answer again without any pause, and a torn download, which is read later, not at all.
+        # Batch's signature would keep the date of the first try, which is refused after some
+        # minutes. Storage has a policy of its own, which counts tries and not seconds.
         tokens, is_dated = 0, False
         while True:
             try:
