@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ipaddress
-import random
 import socket
 import ssl
 import threading
@@ -32,7 +31,6 @@ from fairway_runner.engines.outage import Choice, Patient, Silence, TargetUnavai
 
 T = TypeVar("T")
 
-_FIRST_WAIT, _LONGEST_WAIT = 0.1, 10.0  # seconds
 _BUSY = frozenset({408, 429, 500, 502, 503, 504})
 _SKEW = 600  # seconds; Azure refuses requests whose timestamp differs by more
 _UNKNOWN_NAME = 20.0  # seconds during which a host that is unknown, or not meant, is retried
@@ -128,30 +126,33 @@ class Calls(Patient):
         """Calls the operation and returns its result. Raises ServiceError if the service refuses or
         does not answer. `what` names the request in messages, as `the list of jobs`; one that is
         not `brief` may take long, and counts as silent only from its first failure on."""
-        with self.silence.watch(self.service, self.deadline) as watched:
+        with self.silence.watch(self.service, self.deadline, self.stopped, self.clock) as watched:
             if not brief:
                 watched.answered()
             return self._call(what, operation, watched)
 
     def _call(self, what: str, operation: Callable[[], T], watched: Watched) -> T:
-        end = self.clock() + self.deadline
-        asked_until = self.clock() + min(_UNKNOWN_NAME, self.deadline)
-        wait, tokens, dated = _FIRST_WAIT, 0, False
+        # The SDKs' own retries are switched off. azure.core's policy waits as long as a service
+        # asks, even past its `timeout`, and then raises "Response timeout" in place of the failure.
+        # It does not repeat a POST whose connection broke, and new tasks are one; it requests a
+        # torn answer again without any pause, and a torn download, which is read later, not at all.
+        # Batch's signature would keep the date of the first try, which is refused after some
+        # minutes. Storage has a policy of its own, which counts tries and not seconds.
+        tokens, is_dated = 0, False
         while True:
-            began = self.clock()
             try:
                 return operation()
             except AzureError as error:
                 if isinstance(error, ClientAuthenticationError) and self.has_token and tokens < 2:
                     tokens += 1  # expired on the way: the next request gets a new token
                     continue
-                if self.skew is not None and not dated and abs(_skew(error)) > _SKEW:
-                    dated = _facts(error)[0] in (401, 403)
-                    if dated:  # retry once, dated by the service's clock
+                if self.skew is not None and not is_dated and abs(_skew(error)) > _SKEW:
+                    is_dated = _facts(error)[0] in (401, 403)
+                    if is_dated:  # retry once, dated by the service's clock
                         self.skew = _skew(error)
                         continue
-                is_unknown = self.clock() > asked_until and _failed_by(error, *_NOT_THERE)
-                if is_unknown or not _is_transient(error):
+                is_late = watched.elapsed > min(_UNKNOWN_NAME, watched.deadline)
+                if not _is_transient(error) or (is_late and _failed_by(error, *_NOT_THERE)):
                     raise self._refused(what, error) from None
                 if self.is_here and _failed_by(error, ConnectionRefusedError):
                     where = urlsplit(self.address)
@@ -163,10 +164,8 @@ class Calls(Patient):
                 response = getattr(error, "response", None)
                 text = response.headers.get("Retry-After", "") if response is not None else ""
                 asked = float(text) if text.isdecimal() else None
-                pause = asked or random.uniform(wait / 2, wait)  # noqa: S311
-                if self.clock() + pause >= end or self.stopped.wait(pause):
+                if not watched.pause(asked=asked):
                     raise self._away(what, error, asked) from None
-                wait = min(2 * wait, _LONGEST_WAIT) if self.clock() - began < 60 else wait
 
     def pages(self, what: str, items: Any) -> Iterator[Any]:
         """Yields the items of a paged answer, each page of which is a call of its own."""

@@ -13,6 +13,8 @@ from fairway_agent.quick import dataclass
 from fairway_core.findings import UserError, printable
 
 if TYPE_CHECKING:
+    import threading
+
     from fairway_runner.runs.folder import RunFolder
 
 USUAL = 600.0  # seconds
@@ -183,26 +185,62 @@ def _until(seconds: float) -> str:
 
 
 _QUIET = 5.0  # seconds of silence before a message
-_FIRST = 0.5  # seconds until the second try; each pause is twice the last one
-_LONGEST = 15.0
+_FIRST, _LONGEST = 0.5, 15.0  # seconds between two tries
+_DOUBLED = 5  # times until the longest
 _UNKNOWN = 3  # tries of a host that never answered: its name or the network may be wrong
 
 
 @dataclass(eq=False)
-class Watched:
-    """A call in progress: until when it is retried, its last failure, and since when nobody has
-    answered, on the monotonic clock, None while somebody does."""
+class Tries:
+    """Tries of one request, of which the first begins now, and the last within `deadline` seconds;
+    no other is to follow once `stopped` is set."""
 
-    service: str
-    until: float
-    since: float | None
-    reason: str = ""
-    tries: int = 0
+    deadline: float
+    stopped: threading.Event | None = None
+    clock: Callable[[], float] = time.monotonic
+    count: int = 0
+    began: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.began = self.clock()
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the first try began."""
+        return self.clock() - self.began
 
     @property
     def left(self) -> float:
         """Seconds that are left; negative if none are."""
-        return self.until - time.monotonic()
+        return self.began + self.deadline - self.clock()
+
+    def pause(self, *, reached: bool = True, asked: float | None = None) -> bool:
+        """Waits for the next try: for the seconds that a service has `asked` for, or up to twice as
+        long as the last time. Returns False if there is to be none: time is up, or the host was not
+        `reached` in a few."""
+        import random
+
+        self.count += 1
+        left = self.left
+        usual = min(_LONGEST, _FIRST * 2 ** min(self.count - 1, _DOUBLED))
+        # Calls that failed together are not repeated together.
+        pause = asked or min(left, usual * random.uniform(0.5, 1.0))  # noqa: S311
+        if left <= 0 or pause > left or (not reached and self.count >= _UNKNOWN):
+            return False
+        if self.stopped is None:
+            time.sleep(pause)
+            return True
+        return not self.stopped.wait(pause)
+
+
+@dataclass(eq=False)
+class Watched(Tries):
+    """A call in progress: the last failure of its `service`, and since when nobody has answered, on
+    the monotonic clock, None while somebody does."""
+
+    service: str = ""
+    since: float | None = field(default_factory=time.monotonic)
+    reason: str = ""
 
     def answered(self) -> None:
         """Records that the service has answered: any further delay is its work."""
@@ -213,15 +251,6 @@ class Watched:
         self.reason = reason
         if self.since is None:
             self.since = time.monotonic()
-
-    def pause(self, *, reached: bool) -> bool:
-        """Waits for the next try; False if time is up, or the host was not `reached` in a few."""
-        self.tries += 1
-        left = self.left
-        if left <= 0 or (not reached and self.tries >= _UNKNOWN):
-            return False
-        time.sleep(min(_LONGEST, _FIRST * 2 ** (self.tries - 1), left))
-        return True
 
 
 class Silence:
@@ -235,12 +264,17 @@ class Silence:
         self._warned = self._has_thread = False
 
     @contextmanager
-    def watch(self, service: str, deadline: float) -> Iterator[Watched]:
-        """Watches one call in the block."""
+    def watch(
+        self,
+        service: str,
+        deadline: float,
+        stopped: threading.Event | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> Iterator[Watched]:
+        """Watches one call in the block, with tries as in `Tries`."""
         import threading
 
-        now = time.monotonic()
-        call = Watched(service, now + deadline, now)
+        call = Watched(deadline, stopped, clock, service=service)
         with self._lock:
             self._open.add(call)
             if not self._has_thread:

@@ -24,7 +24,7 @@ from targets import target_of
 
 from fairway_core.target import Target
 from fairway_runner.engines import azure_sdk, outage
-from fairway_runner.engines.azure_calls import Calls, ServiceError
+from fairway_runner.engines.azure_calls import Calls, ServiceAway, ServiceError
 from fairway_runner.engines.azure_sdk import Gateway, transport
 from fairway_runner.engines.azure_storage import Storage
 
@@ -142,6 +142,13 @@ def test_azure_call_of_a_read_only_command_gives_up_sooner_without_a_deadline_op
         made.call("a job", failing(*[http(503)] * 1000))
     assert made.clock() <= seconds
     assert made.deadline == outage.deadline()
+
+
+def test_azure_call_is_not_retried_once_another_has_given_up() -> None:
+    made = calls()
+    made.stopped.set()
+    with pytest.raises(ServiceAway):
+        made.call("a job", failing(http(503)))
 
 
 @pytest.mark.parametrize(("fails", "brief"), [(True, True), (False, True), (True, False)])

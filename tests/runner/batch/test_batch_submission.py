@@ -51,6 +51,20 @@ def test_batch_submission_continues_with_its_own_job_and_is_unavailable_without_
         to_a_full_account(None)._create_job(JOB)
 
 
+def test_batch_submission_waits_until_a_job_of_its_id_is_deleted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("fairway_runner.engines.outage._FIRST", 0.0)
+    made: Any = to_a_full_account(None)
+    deleted = refused(409, "JobBeingDeleted")
+    made.account.create_job.side_effect = [deleted, deleted, None]
+    assert made._create_job(JOB) is True
+    made.account.create_job.side_effect, made.account.calls.deadline = deleted, 0.0
+    with pytest.raises(ServiceError) as caught:
+        made._create_job(JOB)
+    assert caught.value.code == "JobBeingDeleted"
+
+
 @pytest.mark.parametrize(
     ("code", "job"), [("JobExists", OTHERS), ("JobScheduleWithSameIdExists", None)]
 )

@@ -116,7 +116,7 @@ class Account:
         return BatchClient(
             self.endpoint,
             credential,
-            # The SDK gives up early on some failures and never on others: `Calls` retries instead.
+            # `Calls._call` retries instead, and says why.
             retry_policy=RetryPolicy.no_retries(),
             per_call_policies=[_Dates(self.calls)],
             transport=transport(self.target, self.endpoint, self.calls.deadline),

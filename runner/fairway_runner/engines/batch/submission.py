@@ -8,8 +8,6 @@ alone.
 
 from __future__ import annotations
 
-import random
-import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -29,7 +27,7 @@ from fairway_runner.engines.azure_storage import CODE, OUTPUTS, Storage
 from fairway_runner.engines.batch import client, outputs
 from fairway_runner.engines.batch.client import state_of
 from fairway_runner.engines.batch.request_builder import Blobs, RequestBuilder
-from fairway_runner.engines.outage import Refused, Unavailable
+from fairway_runner.engines.outage import Refused, Tries, Unavailable
 from fairway_runner.engines.remote import submission_state
 from fairway_runner.runs.records import read_job, read_last, read_plan, read_specs
 
@@ -39,7 +37,6 @@ if TYPE_CHECKING:
     from fairway_runner.runs.folder import RunFolder
 
 _THREADS = 16
-_PAUSE = 1.0  # seconds between two checks whether a deleted job has gone
 _AT_ONCE = 100  # tasks in one request, the maximum of Batch
 
 
@@ -162,14 +159,13 @@ class Submission:
 
     def _create_job(self, job: Facts) -> bool:
         """Creates the job, or returns False if it exists. Raises Refused for a taken id."""
-        end = time.monotonic() + self.account.calls.deadline
+        tries = Tries(self.account.calls.deadline)
         while True:
             try:
                 self.account.create_job(job)
                 return True
             except ServiceError as error:
-                if error.code == "JobBeingDeleted" and time.monotonic() < end:
-                    time.sleep(_PAUSE)
+                if error.code == "JobBeingDeleted" and tries.pause():
                     continue
                 if error.code == "JobScheduleWithSameIdExists":
                     raise self._taken(f"a schedule with the id `{job['id']}`") from None
@@ -208,8 +204,7 @@ class Submission:
 
     def _add_chunk(self, job_id: str, chunk: Sequence[Facts]) -> None:
         """Adds up to 100 tasks, and retries those that the service could not take."""
-        calls, wait = self.account.calls, 0.1
-        end = time.monotonic() + calls.deadline
+        tries = Tries(self.account.calls.deadline, self.account.calls.stopped)
         while chunk:
             try:
                 answers = self.account.add_tasks(job_id, chunk)
@@ -228,11 +223,10 @@ class Submission:
             again = _refused(answers)
             self.accepted += len(chunk) - len(again)
             chunk = [spec for spec in chunk if spec["id"] in again]
-            if chunk and (time.monotonic() + wait > end or calls.stopped.wait(wait)):
+            if chunk and not tries.pause():
                 message = f"Azure Batch could not take {len(chunk)} tasks: {again[chunk[0]['id']]}"
                 finding = Finding(NO_ANSWER, message, "try again later")
                 raise ServiceAway(finding, status=503, code="")
-            wait = min(wait * 2, 10.0) * random.uniform(0.7, 1.0)  # noqa: S311
 
     def _taken(self, what: str) -> UserError:
         hint = "choose another ID"
