@@ -108,9 +108,22 @@ class Part(JsonRecord, called="a part"):
     def element(self, index: int) -> tuple[str, int]:
         return self.job, index if self.is_array else -1
 
-    def comment(self, run: str, submission: int) -> str:
+    def comment(self, run: Path, submission: int) -> str:
         """Returns the comment by which the scheduler's job is found if its submitter was killed."""
-        return f"fairway {run} {self.stage} {self.number} {submission}"
+        return f"{own_comment(run)}{self.stage} {self.number} {submission}"
+
+
+def digest(run: Path) -> str:
+    """Returns a digest of the path of a run's folder: a run of that ID in another shared folder has
+    another one."""
+    import hashlib  # reading the record needs none
+
+    return hashlib.sha256(os.fsencode(os.path.realpath(run))).hexdigest()[:8]
+
+
+def own_comment(run: Path) -> str:
+    """Returns how the comments of a run's jobs begin, and those of no other run."""
+    return f"fairway {run.name} {digest(run)} "
 
 
 @dataclass(frozen=True)
