@@ -184,7 +184,7 @@ class LocalEngine(Engine):
         return "localhost"
 
     def enter(self, run: RunFolder, task: int, node: int, command: Sequence[str]) -> int:
-        words = inside_command(run.id, run.task_name(task), command, sys.executable)
+        words = inside_command(str(run.folder), run.task_name(task), command, sys.executable)
         # In its own session: remnants of a run are ended by their sessions.
         if os.isatty(0) and os.isatty(1):
             import pty
