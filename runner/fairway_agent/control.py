@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from fairway_agent import records, state_files
 from fairway_agent.quick import dataclass
-from fairway_agent.records import JsonRecord, Unfit
+from fairway_agent.records import Damaged, JsonRecord, Unfit
 from fairway_agent.resources import Wanted, numbers_of, ranges
 from fairway_agent.spec import FIGURES, LAST
 from fairway_agent.state_files import BestTasks, Over, RunState
@@ -108,9 +108,22 @@ class Part(JsonRecord, called="a part"):
     def element(self, index: int) -> tuple[str, int]:
         return self.job, index if self.is_array else -1
 
-    def comment(self, run: str, submission: int) -> str:
+    def comment(self, run: Path, submission: int) -> str:
         """Returns the comment by which the scheduler's job is found if its submitter was killed."""
-        return f"fairway {run} {self.stage} {self.number} {submission}"
+        return f"{own_comment(run)}{self.stage} {self.number} {submission}"
+
+
+def digest(run: Path) -> str:
+    """Returns a digest of the path of a run's folder: a run of that ID in another shared folder has
+    another one."""
+    import hashlib  # reading the record needs none
+
+    return hashlib.sha256(os.fsencode(os.path.realpath(run))).hexdigest()[:8]
+
+
+def own_comment(run: Path) -> str:
+    """Returns how the comments of a run's jobs begin, and those of no other run."""
+    return f"fairway {run.name} {digest(run)} "
 
 
 @dataclass(frozen=True)
@@ -277,6 +290,16 @@ def start_supervisor(
             raise files.Fault("not-started", message, hint)
 
 
+def end_supervisor(folder: Path, submission: int) -> RunState:
+    """Has a run's supervisor end it for a user, and returns the state before. This is recorded
+    first, and holds if the supervisor dies before it has ended the run."""
+    import signal
+
+    with suppress(Damaged, OSError):  # the signal says it too
+        cancel(folder, submission)
+    return signal_supervisor(folder, signal.SIGUSR1)
+
+
 def signal_supervisor(folder: Path, number: signal.Signals) -> RunState:
     """Sends a signal to a run's supervisor, if there is one, and returns the state before."""
     status = state_files.read_run(folder) or RunState()
@@ -297,9 +320,12 @@ def is_supervised(folder: Path) -> bool:
 
 def lost_state(folder: Path, state: RunState, reason: str) -> RunState:
     """Returns the state of a run whose supervisor is gone, with its last sign of life as its end:
-    a change of its state, or a sample of a node."""
+    a change of its state, or a sample of a node. A run that was being cancelled is cancelled."""
     ended = 0.0
     for sign in (folder / state_files.FILE, *(folder / FIGURES).glob("*.jsonl")):
         with suppress(OSError):
             ended = max(ended, sign.stat().st_mtime)
+    with suppress(Damaged):
+        if read(folder).of(state.submission).is_cancelled:
+            return replace(state, state="cancelled", reason=None, ended=ended or None)
     return replace(state, state="lost", reason=state.reason or reason, ended=ended or None)

@@ -4,7 +4,8 @@ and user.
     python3 -c SOURCE RUN TASK RANK COMMAND…
 
 SOURCE is the text of this file, which therefore imports nothing of Fairway: a node needs no more
-than Python 3.10. RANK is a number, or `-` for the lowest on this node. The command finds the id of
+than Python 3.10. RUN is the run's ID, or its folder where the runs of several shared folders may
+have the same ID. RANK is a number, or `-` for the lowest on this node. The command finds the id of
 the task's process in FAIRWAY_PID.
 """
 
@@ -51,7 +52,8 @@ class Process:
 
 def processes_of_task(run: str, task: str, proc: Path = Path("/proc")) -> list[Process]:
     """Returns the processes of a task on this node, the oldest first."""
-    wanted = {b"FAIRWAY_RUN": run.encode(), b"FAIRWAY_TASK": task.encode()}
+    name = run.rpartition("/")[2]
+    wanted = {b"FAIRWAY_RUN": name.encode(), b"FAIRWAY_TASK": task.encode()}
     found = []
     for entry in os.scandir(proc):
         if not entry.name.isdecimal() or int(entry.name) == os.getpid():
@@ -60,6 +62,8 @@ def processes_of_task(run: str, task: str, proc: Path = Path("/proc")) -> list[P
             text = Path(entry.path, "environ").read_bytes()
             variables = dict(each.split(b"=", 1) for each in text.split(b"\0") if b"=" in each)
             if not wanted.items() <= variables.items() or _SERVICE in variables:
+                continue
+            if "/" in run and not _is_in(run, variables):
                 continue
             stat = Path(entry.path, "stat").read_text(errors="replace")
         except OSError:
@@ -76,6 +80,12 @@ def processes_of_task(run: str, task: str, proc: Path = Path("/proc")) -> list[P
             outside.add(pid)
     inside = [each for each in found if each.pid not in outside]
     return sorted(inside, key=lambda each: (each.began, each.pid))
+
+
+def _is_in(run: str, variables: dict[bytes, bytes]) -> bool:
+    """Returns False if the variables are those of a run in another folder."""
+    there = os.fsdecode(variables.get(b"FAIRWAY_SHARED_DIR", b""))
+    return not there or os.path.realpath(f"{run}/shared") == os.path.realpath(there)
 
 
 def chosen(processes: list[Process], rank: int | None) -> list[Process]:
@@ -168,21 +178,25 @@ def _end(message: str, code: int) -> NoReturn:
 
 def main() -> None:
     run, task, rank, *command = sys.argv[1:]
+    run = str(Path(run).expanduser())
+    name = run.rpartition("/")[2]
     found = processes_of_task(run, task)
     if not found:
         sudo = shutil.which("sudo") if os.geteuid() != 0 else None
         if sudo and subprocess.run([sudo, "-n", "true"], capture_output=True).returncode == 0:
             # Looks again as root: Batch's tasks run as another user.
-            os.execv(sudo, [sudo, "-n", *sys.orig_argv])  # noqa: S606 - as above
-        _end(f"no process of task {task} of {run} is on this node", _NOT_HERE)
+            start = sys.orig_argv[: 1 - len(sys.argv)]
+            again = [sudo, "-n", *start, run, *sys.argv[2:]]
+            os.execv(sudo, again)  # noqa: S606 - as above
+        _end(f"no process of task {task} of {name} is on this node", _NOT_HERE)
     way = chosen(found, None if rank == "-" else int(rank))
     if not way:
         here = sorted({each.rank for each in found if each.rank is not None})
         known = f"its ranks here are {', '.join(map(str, here))}" if here else "it names no ranks"
-        _end(f"rank {rank} of {run} is not on this node: {known}", _NOT_HERE)
+        _end(f"rank {rank} of {name} is not on this node: {known}", _NOT_HERE)
     for process in way:
         enter(process, command)
-    _end(f"task {task} of {run} has just ended", _NOT_HERE)
+    _end(f"task {task} of {name} has just ended", _NOT_HERE)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from fairway_agent import control, job_facts, state_files
 from fairway_agent.spec import LAST, RunPlan
-from fairway_agent.state_files import RunState, TaskState, exit_code_of
+from fairway_agent.state_files import TaskState, exit_code_of
 from fairway_boot.files import Fault
 
 if TYPE_CHECKING:
@@ -84,7 +84,8 @@ def _unmet(folder: Path, wanted: str | list[int], going: str | None) -> str:
     if known.goes_on:
         if going is None:
             return ""
-        known, said = RunState("lost"), going
+        known = control.lost_state(folder, known, going)
+        said = going if known.state == "lost" else known.state
     code = None
     if isinstance(wanted, list) and (
         known.state != "cancelled" or any(each.attempts for each in _tasks(folder))  # it has begun

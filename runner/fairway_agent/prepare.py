@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairway_agent import job_facts, processes, scratch, state_files
+from fairway_agent import control, job_facts, processes, scratch, state_files
 from fairway_agent.state_files import IO_ERROR, TaskState
 from fairway_agent.task_logs import Mask
 from fairway_boot import files
@@ -110,9 +110,10 @@ def _prepare_all(run: Path, option: str, printed: int | None) -> int:
 
 def _set_up(plan: RunPlan, setup: TaskSpec, run: Path) -> int:
     """Runs the job's setup unless it has succeeded here, and returns its exit code."""
-    done = scratch.own_folder(scratch.root() / "set-up") / run.name
+    name = f"{run.name}-{control.digest(run)}"
+    done = scratch.own_folder(scratch.root() / "set-up") / name
     # Other tasks of the run may start on this node at the same time.
-    with files.hold_lock(done.with_name(f".{run.name}.lock")):
+    with files.hold_lock(done.with_name(f".{name}.lock")):
         if done.exists():
             return 0
         script = Path(os.environ["FAIRWAY_SCRATCH_DIR"], "setup.sh")

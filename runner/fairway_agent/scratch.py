@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from fairway_agent.machine import Host
     from fairway_agent.spec import Staged
 
-# Variable of every process of an attempt; not FAIRWAY_…, which launchers pass on to other nodes.
+# Variable of every process of an attempt; not FAIRWAY_…, which launchers pass on to other nodes. It
+# is not the mark of local tasks either: a run that a task submits to its own node marks its tasks
+# anew, and these must still be known by the lease of the node that they use.
 LEASE = "_FAIRWAY_LEASE"
 
 FOREIGN_HINT = "remove it, or ask an administrator to"
@@ -96,12 +98,11 @@ def make(folder: Path, *, keep: bool = False) -> None:
     own_folder(folder.parent)
     found = list(folder.parent.iterdir())
     # Listed after the folders: a task has a process before it creates its folder.
-    alive = set()
+    alive = set[str]()
     for _, variables in () if keep else processes.environments():
-        contract = dict(each.partition("=")[::2] for each in variables)
-        alive.add(f"{contract.get('FAIRWAY_RUN')}-{contract.get('FAIRWAY_TASK')}")
+        alive.update(each for each in variables if each.startswith("FAIRWAY_SCRATCH_DIR="))
     for other in found:
-        if other == folder or not (keep or other.name in alive):
+        if other == folder or not (keep or f"FAIRWAY_SCRATCH_DIR={other}" in alive):
             shutil.rmtree(other, ignore_errors=True)
     folder.mkdir(mode=0o700)
 

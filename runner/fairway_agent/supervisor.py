@@ -153,7 +153,7 @@ class Supervisor:
     def _queue_again(self) -> None:
         if not self.plan.retry:
             return
-        control.change(self.folder, self.plan.submission, cancelled_tasks={})
+        control.change(self.folder, self.plan.submission, cancelled=None, cancelled_tasks={})
         for each in chain(self._tasks_of("tasks"), self._tasks_of("finally")):
             each.task.record(each.task.status("queued"))
         if self.plan.max_cost:
@@ -166,9 +166,10 @@ class Supervisor:
         if not self.plan.after:
             return
         ended = predecessors.watch(self.plan.after, self.wakeup_writer)
+        self._end_cancelled()
         while not ended.is_set() and not self.ending:
-            self._end_cancelled()
             self.states.wait(self.wakeup, None)
+            self._end_cancelled()
         if self.ending:
             return
         self.awaited = []
@@ -321,8 +322,12 @@ class Supervisor:
                 self.reason = f"the setup failed with exit code {attempts.exit_code}"
 
     def _end_cancelled(self) -> None:
-        """Ends cancelled tasks that run; one that waits is counted when its turn comes."""
-        for name in control.read(self.folder).cancelled_names - self.cancelled:
+        """Ends cancelled tasks that run; one that waits is counted when its turn comes. All end if
+        the run is cancelled: the command for that may have been killed before its signal."""
+        orders = control.read(self.folder).of(self.plan.submission)
+        if orders.is_cancelled:
+            self.end(CANCELLATION)
+        for name in orders.cancelled_names - self.cancelled:
             self.cancelled.add(name)
             if running := [task for task in self._running_tasks() if task.name == name]:
                 running[0].stop(CANCELLATION)

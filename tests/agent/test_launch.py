@@ -15,7 +15,7 @@ from fairway_agent.resources import Share
 from fairway_agent.spec import Chained, RunPlan, Staged, TaskSpec
 from fairway_agent.ssh import attempt
 from fairway_agent.ssh.attempt import SshNodes
-from fairway_agent.task import attempts
+from fairway_agent.task import attempts, scheduled
 from fairway_agent.task.task import Task
 from fairway_boot.files import Fault
 
@@ -87,9 +87,35 @@ def test_mpi_session_folder_differs_for_each_attempt(tmp_path: Path) -> None:
     assert first != second
     assert not Path(first).exists()  # mpirun makes it
     there = Task(task.plan, task.spec, tmp_path / "runs" / "r", tmp_path / "t", 3, SshNodes())
-    folder = scratch.root() / "tasks" / "job-aaaaaa-0" / "mpi3"
-    assert attempts.contract(there)["OMPI_MCA_orte_tmpdir_base"] == str(folder)
+    folder = Path(attempts.contract(there)["OMPI_MCA_orte_tmpdir_base"])
+    assert (folder.name, folder.parent) == ("mpi3", scheduled.scratch_folder(there))
     assert not folder.exists()
+
+
+def test_scratch_folder_of_a_task_differs_from_one_of_another_shared_folder(
+    tmp_path: Path,
+) -> None:
+    """On a node's disk are the tasks of all runs that share the node."""
+    found = set()
+    for shared in ("lab", "home"):
+        run = tmp_path / shared / "runs" / "job-a"
+        task = Task(RunPlan("job-a", str(tmp_path)), TaskSpec(0), run, run / "tasks" / "0")
+        folder = scheduled.scratch_folder(task)
+        assert folder.parent == scratch.root() / "tasks"
+        assert folder.name.startswith("job-a-0-")
+        found.add(folder)
+    assert len(found) == 2
+
+
+def test_setup_of_a_run_of_the_same_id_in_another_shared_folder_runs_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scratch, "root", lambda: tmp_path / "disk")
+    monkeypatch.setenv("FAIRWAY_SCRATCH_DIR", str(tmp_path))
+    setup, plan = TaskSpec(0, script="echo done >>log\n"), RunPlan("job-a", str(tmp_path))
+    for shared in ("lab", "home", "lab", "home"):
+        assert prepare._set_up(plan, setup, tmp_path / shared / "runs" / "job-a") == 0
+    assert (tmp_path / "log").read_text() == "done\n" * 2
 
 
 def test_checkpoints_of_a_cluster_stay_and_scratch_is_removed_with_its_task(
@@ -104,7 +130,7 @@ def test_checkpoints_of_a_cluster_stay_and_scratch_is_removed_with_its_task(
     ):
         task = Task(plan, TaskSpec(0, checkpoint=own), run, tmp_path / "t", 0, SshNodes())
         assert task.nodes.directories(task)["FAIRWAY_CHECKPOINT_DIR"] == tmp_path / expected
-    scratch.make(folder := tmp_path / "disk/tasks/r-0")
+    scratch.make(folder := scheduled.scratch_folder(task))
     task.nodes.leave(task)
     assert not folder.exists()
 
@@ -199,14 +225,14 @@ def test_scratch_prepare_ends_only_leftovers_on_the_tasks_own_devices(
         scratch.prepare({scratch.LEASE: lease(task, *cores), "FAIRWAY_SCRATCH_DIR": own, **more})
         return sorted(each.name for each in folder.iterdir())
 
-    other = begin(lease("1", 2, 3), FAIRWAY_TASK="1", FAIRWAY_RUN="sweep-a")
-    left = begin(lease("2", 1, 9), FAIRWAY_TASK="2", FAIRWAY_RUN="sweep-a")
+    folder = scratch.own_folder(tmp_path / "tasks")
+    other = begin(lease("1", 2, 3), FAIRWAY_SCRATCH_DIR=str(folder / "sweep-a-1"))
+    left = begin(lease("2", 1, 9), FAIRWAY_SCRATCH_DIR=str(folder / "sweep-a-2"))
     wide = begin(lease("4"))
     own, far = (
         begin(lease("0", 0, 1)),
         begin(f"{lease('2', 1, 9)}-too"),
     )  # of another node
-    folder = scratch.own_folder(tmp_path / "tasks")
     for name in ("sweep-a-1", "sweep-a-2", "sweep-z-0"):
         (folder / name).mkdir()
     try:

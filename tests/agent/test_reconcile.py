@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from run_folders import bring, take_over
 
-from fairway_agent import state_files
+from fairway_agent import control, state_files
 from fairway_agent.limits import Watch
 from fairway_agent.predecessors import decide, unmet
 from fairway_agent.reconcile import REPORT_WAIT, JobView, Reconciliation, reconcile, resolve
@@ -238,12 +238,12 @@ def made(folder: Path, state: str, codes: Sequence[int | None] = (), **facts: An
     [
         ("succeeded", {"well"}),
         ("failed", {"bad", "lost", "over"}),
-        ("ended", {"well", "bad", "lost", "over", "out", "ended"}),
+        ("ended", {"well", "bad", "lost", "over", "out", "ended", "dead"}),
         ([0], {"well"}),
         ([3, 4], {"bad"}),
         ([5], {"lost"}),
         ([124], {"over"}),
-        ([130], {"ended"}),
+        ([130], {"ended", "dead"}),
     ],
 )
 def test_predecessors_unmet_applies_the_wanted_condition(
@@ -257,7 +257,9 @@ def test_predecessors_unmet_applies_the_wanted_condition(
         made(tmp_path / "over", "failed", [3], exit_code=124),
         made(tmp_path / "out", "cancelled", [None]),
         made(tmp_path / "ended", "cancelled", [0, None]),
+        made(tmp_path / "dead", "running", [0, None]),  # its supervisor, while it was cancelled
     ]
+    control.cancel(tmp_path / "dead", 0)
     names = [folder.rpartition("/")[2] for folder in folders]
     found = unmet(folders, dict.fromkeys(names, wanted), going="was lost")
     assert set(names) - {each.partition(" ")[0] for each in found} == met

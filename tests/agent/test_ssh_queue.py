@@ -16,14 +16,17 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
+from run_folders import bring
 
-from fairway_agent import job_facts, resources
+from fairway_agent import control, job_facts, resources, state_files
 from fairway_agent.fanout import remote_exec
 from fairway_agent.machine import Host
 from fairway_agent.resources import Devices, Gpu, Wanted
-from fairway_agent.shared.reports import CancelRequest, NodesRequest
+from fairway_agent.shared.reports import CancelRequest, NodesRequest, RunRequest, StatesRequest
+from fairway_agent.spec import RunPlan, TaskSpec
 from fairway_agent.ssh import runs
 from fairway_agent.ssh.cluster_nodes import Nodes, Queue, note_user, queue_of
+from fairway_agent.state_files import RunState
 from fairway_boot import cluster
 from fairway_boot.cluster import known_hosts, users
 from fairway_boot.files import Fault, try_lock
@@ -415,6 +418,22 @@ def test_shared_queue_is_found_by_a_target_that_was_read_before_it_existed(tmp_p
     queue.rename(tmp_path / "elsewhere")
     queue.symlink_to(tmp_path / "elsewhere")
     assert queue_for(run) == shared
+
+
+def test_cancel_of_a_run_whose_supervisor_dies_meanwhile_is_not_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The order is recorded before the supervisor gets its signal."""
+    folder = tmp_path / "runs" / "job-a"
+    bring(folder, RunPlan("job-a", "/code"), [TaskSpec(0)])
+    state_files.write(folder, RunState("running", supervisor=os.getpid()))
+    lock = try_lock(folder / "lock")
+    assert lock is not None
+    monkeypatch.setattr(control.os, "kill", lambda *_: os.close(lock))
+    runs.cancel(tmp_path, CancelRequest("job-a", 0), io.BytesIO())
+    report = runs.states(tmp_path, StatesRequest({"job-a": RunRequest()}), io.BytesIO())
+    found = report.runs["job-a"]
+    assert (found.state.state, found.state.reason) == ("cancelled", None)
 
 
 @pytest.mark.parametrize(("longest", "may_kill"), [(0.1, True), (1e9, False)])

@@ -81,6 +81,19 @@ def test_supervisor_stopped_by_its_machine_marks_tasks_that_end_with_0_as_lost(
     assert (known.reason is not None) is (state == "lost")
 
 
+def test_supervisor_of_a_run_that_was_cancelled_before_it_began_starts_no_task(run: Path) -> None:
+    """The command that cancelled it was killed before it sent a signal."""
+    bring(run, RunPlan(run.name, str(run.parent)), [TaskSpec(0, script="touch begun\n")])
+    control.cancel(run, 0)
+    assert supervised(run) == ("ready", 0, "")
+    assert state_files.read_run(run).state == "cancelled"
+    assert not (run.parent / "begun").exists()
+    (run / "retry.json").write_text(json.dumps(Retry((0,)).to_json()))  # as on this machine
+    assert supervised(run, "retry") == ("ready", 0, "")
+    assert state_files.read_run(run).state == "succeeded", "the order was not for the retry"
+    assert (run.parent / "begun").exists()
+
+
 def test_supervisor_continues_if_the_command_that_started_it_was_killed(run: Path) -> None:
     assert supervised(run, "retry", heard=False) == ("", 0, "")
     assert state_files.read_run(run).state == "succeeded"

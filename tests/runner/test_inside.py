@@ -73,6 +73,20 @@ def test_inside_ignores_the_ssh_server_of_the_task(tmp_path: Path) -> None:
     assert [each.pid for each in inside.processes_of_task(RUN, "0", tmp_path)] == [20]
 
 
+def test_inside_tells_runs_of_one_id_in_several_shared_folders(tmp_path: Path) -> None:
+    """Two projects on one machine, or two users' targets on one cluster, may have the same ID."""
+    proc, link = tmp_path / "proc", tmp_path / "link"
+    proc.mkdir()
+    (tmp_path / "home").mkdir()
+    link.symlink_to("home")
+    for pid, shared in ((10, "lab"), (20, "home")):
+        _shown(proc, pid, 1, "bash", FAIRWAY_SHARED_DIR=f"{tmp_path}/{shared}/runs/{RUN}/shared")
+    for run, pids in ((RUN, [10, 20]), (f"{tmp_path}/lab/runs/{RUN}", [10])):
+        assert [each.pid for each in inside.processes_of_task(run, "0", proc)] == pids
+    [found] = inside.processes_of_task(f"{link}/runs/{RUN}", "0", proc)
+    assert found.pid == 20
+
+
 def test_inside_prefers_processes_in_the_container_over_the_docker_client(tmp_path: Path) -> None:
     """The client is older and on the host; the processes in the container are not its children."""
     for pid, parent, name in ((10, 1, "python3"), (20, 2, "bash"), (21, 20, "python")):
@@ -139,6 +153,8 @@ def test_inside_runs_the_command_beside_its_rank_or_reports_what_is_missing(
     assert (done.returncode, "no-such-program: No such file" in done.stderr) == (127, True)
     done = _beside("-", "true", run="job-other")
     assert done.returncode == 5
+    assert "no process of task 0 of job-other is on this node" in done.stderr
+    done = _beside("-", "true", run="~/fairway/runs/job-other")
     assert "no process of task 0 of job-other is on this node" in done.stderr
 
 

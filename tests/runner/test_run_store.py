@@ -18,7 +18,7 @@ import pytest
 from endings import refused
 from running import MakeRun
 
-from fairway_agent import state_files
+from fairway_agent import control, state_files
 from fairway_agent.spec import RunPlan
 from fairway_agent.state_files import RunState
 from fairway_core import archives
@@ -56,6 +56,20 @@ def test_run_store_derives_states_from_the_lock_and_makes_unique_ids(store: RunS
     ids = {store.new_id("job") for _ in range(100)}
     assert len(ids) == 100
     assert all(re.fullmatch("job-[2-9a-hjkmnp-z]{6}", each) for each in ids)
+
+
+def test_run_store_shows_a_run_that_was_being_cancelled_as_cancelled(
+    store: RunStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its supervisor dies of something else before it has ended the tasks."""
+    run, lock = store.create(record("job-aaaaaa"), {"plan.json": RunPlan("job-aaaaaa", "/").text()})
+    state_files.write(run.folder, RunState("running", started=1.0, supervisor=os.getpid()))
+    monkeypatch.setattr(control.os, "kill", lambda *_: os.close(lock))
+    run.engine.cancel(run)
+    assert (run.state, run.status.reason, run.exit_code) == ("cancelled", None, 130)
+    assert run.state_at_end == "lost", "what it has left behind is ended first if it is retried"
+    state_files.write(run.folder, RunState("running", started=1.0, submission=1))
+    assert run.state == "lost", "the order was for an earlier submission"
 
 
 def test_run_store_finds_runs_by_id_prefix(store: RunStore) -> None:

@@ -2,12 +2,13 @@
 node where Slurm tracks these by their parents: a daemon that has left its session is in no step,
 outlives its job, and keeps using the GPUs.
 
-    allocation before SHARED                ends what killed jobs have left, before a task's script
-    allocation signal RUN TASK SIGNAL       signals a task's processes on one of its other nodes
-    allocation make FOLDER                  creates the task's FOLDER on one of its other nodes
-    allocation leave RUN TASK GRACE FOLDER  ends its processes, and removes the FOLDER on that node
+    allocation before SHARED            ends what killed jobs have left, before a task's script
+    allocation signal MARK SIGNAL       signals a task's processes on one of its other nodes
+    allocation make FOLDER              creates the task's FOLDER on one of its other nodes
+    allocation leave MARK GRACE FOLDER  ends its processes, and removes the FOLDER on that node
 
-SHARED is the folder of all runs. If a job has a cgroup, Slurm itself ends all of its processes.
+SHARED is the folder of all runs, and MARK the task's, which all its processes carry. If a job has a
+cgroup, Slurm itself ends all of its processes.
 
 A container is entered with Pyxis, a plugin of Slurm's, with Apptainer, or with another runtime of
 the node. A task of one node runs in it completely; on several nodes the launcher's script stays
@@ -135,8 +136,8 @@ class SlurmNodes(SharedNodes):
     def signal(self, task: Task, number: signal.Signals) -> None:
         """Signals the task's processes on every node, whichever launcher and session they belong
         to."""
-        signal_task(task.plan.run, task.name, number)
-        if step := _on_others(task, "signal", task.plan.run, task.name, task.plan.signal):
+        signal_task(self.mark(task), number)
+        if step := _on_others(task, "signal", self.mark(task), task.plan.signal):
             quiet = subprocess.DEVNULL
             self.signalling.append(subprocess.Popen(step, env=_for_step(), stderr=quiet))
 
@@ -167,7 +168,7 @@ class SlurmNodes(SharedNodes):
         # Processes that were told to end have had their grace.
         grace = _STRAY_GRACE if task.kill_at is None else 0.0
         folder = str(scratch_folder(task))
-        self._step(task, "leave", task.plan.run, task.name, str(grace), folder)
+        self._step(task, "leave", self.mark(task), str(grace), folder)
 
     def _step(self, task: Task, *words: str) -> None:
         """Runs a step that ends something on the other nodes, if there are any, and continues if
@@ -289,25 +290,25 @@ def end_leftovers(shared: Path, environment: Mapping[str, str]) -> None:
     processes.end(processes.sessions_of_all(left) - {os.getsid(0)}, _GRACE)
 
 
-def signal_task(run: str, task: str, number: signal.Signals) -> None:
+def signal_task(mark: str, number: signal.Signals) -> None:
     """Signals the processes that do the job's work; launchers end by themselves after these."""
-    processes.signal_processes(processes_of(run, task), number)
+    processes.signal_processes(processes_of(mark), number)
 
 
-def processes_of(run: str, task: str) -> set[int]:
-    """Returns the processes with the task's names in their environment: on other nodes too,
-    whichever launcher started them, and in whichever session."""
-    wanted = {f"FAIRWAY_RUN={run}", f"FAIRWAY_TASK={task}"}
-    return {pid for pid, variables in processes.environments() if wanted <= set(variables)}
+def processes_of(mark: str) -> set[int]:
+    """Returns the processes here of the task with this mark: srun passes it on, so it does not
+    matter which launcher started them, and they may have sessions of their own."""
+    variable = f"{SlurmNodes.MARK}={mark}"
+    return {pid for pid, variables in processes.environments() if variable in variables}
 
 
-def end_all(run: str, task: str, grace: float) -> None:
-    """Ends every process on this node that carries the task's names."""
-    if processes_of(run, task):
-        signal_task(run, task, signal.SIGTERM)
+def end_all(mark: str, grace: float) -> None:
+    """Ends every process on this node that carries the task's mark."""
+    if processes_of(mark):
+        signal_task(mark, signal.SIGTERM)
     began = time.monotonic()
     last = began + grace + processes.PATIENCE
-    while (alive := processes_of(run, task)) and time.monotonic() < last:
+    while (alive := processes_of(mark)) and time.monotonic() < last:
         if time.monotonic() >= began + grace:
             for pid in alive:
                 with suppress(ProcessLookupError, PermissionError):
@@ -320,15 +321,15 @@ def main() -> None:
     if what == "before":
         end_leftovers(Path(words[0]), os.environ)
     elif what == "signal":
-        signal_task(words[0], words[1], signal.Signals[f"SIG{words[2]}"])
+        signal_task(words[0], signal.Signals[f"SIG{words[1]}"])
     elif what == "make":
         try:
             scratch.make(Path(words[0]), keep=True)
         except Fault as fault:
             sys.exit(f"fairway: {fault.said}")
     else:
-        end_all(words[0], words[1], float(words[2]))
-        scratch.remove(Path(words[3]))
+        end_all(words[0], float(words[1]))
+        scratch.remove(Path(words[2]))
 
 
 if __name__ == "__main__":

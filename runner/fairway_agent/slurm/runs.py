@@ -41,7 +41,7 @@ def cancel(shared: Path, request: CancelRequest, _: object) -> Done:
     folder, run = shared / "runs" / request.run, request.run
     if request.marks and not request.task and not (folder / "plan.json").exists():
         named = [each for each in jobs_named([run]) if each.job in request.marks]
-        mine = [each for each in named if each.comment.startswith(f"fairway {run} ")]
+        mine = [each for each in named if each.comment.startswith(control.own_comment(folder))]
         if going := list(dict.fromkeys(each.job for each in mine if each.state not in ENDED)):
             with suppress(commands.Refused):  # it has ended
                 commands.run(["scancel", *going])
@@ -58,7 +58,7 @@ def _cancel_run(folder: Path, request: CancelRequest) -> None:
         with suppress(Damaged, OSError):  # full or damaged; Slurm still lists the unfinished jobs
             jobs = control.read(folder).jobs
             control.cancel(folder, request.submission)
-        mark, listed = f"fairway {folder.name} ", jobs_named([folder.name])
+        mark, listed = control.own_comment(folder), jobs_named([folder.name])
         found = [each for each in listed if each.comment.startswith(mark)]
     for job in dict.fromkeys([*jobs, *(each.job for each in found)]):
         with suppress(commands.Refused):  # it has ended
@@ -183,7 +183,7 @@ class _Reconciliation(Reconciliation):
         """Looks the element up in squeue, or in sacct. A task without a job was not to begin,
         unless Slurm lists one that its submitter could not record."""
         job, element = part.element(index)
-        comment = part.comment(self.folder.name, self.control.submission)
+        comment = part.comment(self.folder, self.control.submission)
         if not job and not (job := self.marked.get(comment, "")):
             return JobView("cancelled", exit_code=CANCELLED)
         found = self.jobs.get((job, element))

@@ -87,7 +87,7 @@ def arguments(
         "sbatch",
         "--parsable",
         f"--job-name={plan.run}",
-        f"--comment={part.comment(plan.run, submission)}",
+        f"--comment={part.comment(folder, submission)}",
         f"--partition={asked.partition}",
         f"--nodes={part.nodes}",
         # A task with a part of a node is one of Slurm's tasks, for which Slurm sets exact CPUs.
@@ -223,7 +223,7 @@ def _withdraw(folder: Path, number: int, why: Fault) -> None:
 def _found(folder: Path, part: Part, number: int, partition: str, listed: Iterable[Element]) -> str:
     """Returns the `listed` job that an earlier try submitted for this part; "" for none."""
     here = set(partition.split(","))
-    comment = part.comment(folder.name, number)
+    comment = part.comment(folder, number)
     for element in listed:
         # The run may have left another partition, where its job is about to end, or has ended; a
         # job of this submission that has started left a trace.

@@ -18,7 +18,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from fairway_agent import control, job_facts, processes, state_files
-from fairway_agent.control import is_supervised, signal_supervisor, start_supervisor
+from fairway_agent.control import (
+    end_supervisor,
+    is_supervised,
+    signal_supervisor,
+    start_supervisor,
+)
 from fairway_agent.fanout import remote_exec
 from fairway_agent.scratch import LEASE
 from fairway_agent.shared import reports as messages
@@ -116,7 +121,7 @@ def _cancel_run(folder: Path, request: messages.CancelRequest) -> None:
             state_files.write(folder, replace(ended, submission=request.submission))
         if lock is not None:
             return
-    signal_supervisor(folder, signal.SIGUSR1)
+    end_supervisor(folder, request.submission)
 
 
 def states(shared: Path, request: messages.StatesRequest, _: object) -> messages.StatesReport:

@@ -27,8 +27,9 @@ if TYPE_CHECKING:
 
 
 def scratch_folder(task: Task) -> Path:
-    """Returns the task's own folder on each node's local disk."""
-    return scratch.root() / "tasks" / f"{task.plan.run}-{task.name}"
+    """Returns the task's own folder on each node's local disk, where runs of the same ID may be."""
+    own = control.digest(task.run_folder)
+    return scratch.root() / "tasks" / f"{task.plan.run}-{task.name}-{own}"
 
 
 def is_prepared(task: Task) -> bool:

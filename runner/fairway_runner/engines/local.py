@@ -152,9 +152,10 @@ class LocalEngine(Engine):
     def cancel(self, run: RunFolder) -> None:
         from fairway_agent import control
 
-        if run.status.state == "lost":
+        status = run.status
+        if status.state == "lost":
             _end_all(run)
-        elif control.signal_supervisor(run.folder, signal.SIGUSR1).goes_on:
+        elif not status.is_final and control.end_supervisor(run.folder, status.submission).goes_on:
             self.await_end(run)
 
     def has_ended(self, run: RunFolder) -> bool:
@@ -184,7 +185,7 @@ class LocalEngine(Engine):
         return "localhost"
 
     def enter(self, run: RunFolder, task: int, node: int, command: Sequence[str]) -> int:
-        words = inside_command(run.id, run.task_name(task), command, sys.executable)
+        words = inside_command(str(run.folder), run.task_name(task), command, sys.executable)
         # In its own session: remnants of a run are ended by their sessions.
         if os.isatty(0) and os.isatty(1):
             import pty

@@ -157,7 +157,7 @@ def test_slurm_scratch_on_another_node_is_made_and_removed_when_the_task_leaves_
     monkeypatch.setattr(sys, "argv", ["", "make", str(folder)])
     allocation.main()
     assert folder.exists()
-    monkeypatch.setattr(sys, "argv", ["", "leave", shared.name, "0", "0", str(folder)])
+    monkeypatch.setattr(sys, "argv", ["", "leave", f"{shared}#0", "0", str(folder)])
     allocation.main()
     assert not folder.exists()
     folder.parent.chmod(0o777)

@@ -9,6 +9,7 @@ from run_folders import bring, take_over
 
 from fairway_agent import control, limits, state_files
 from fairway_agent import reconcile as shared_reconcile
+from fairway_agent.control import Part
 from fairway_agent.slurm import runs
 from fairway_agent.slurm.jobs import Element
 from fairway_agent.slurm.runs import Watch
@@ -144,7 +145,8 @@ def test_slurm_reconcile_does_not_lose_a_job_that_an_operator_renamed(
     """Another user's job may have its number if slurmctld has lost its state."""
     Watch(run, TIME, 0).begin()
     _write(run, 0, TaskState("running", attempt=0, started=1e9))
-    comment = f"fairway {run.name} tasks 0 0" if who == "ours" else "other"
+    shared = run.parent if who == "ours" else run.parent / "other"
+    comment = Part("tasks", 0, [0], 1, 1).comment(shared / run.name, 0)
     asked = []
 
     def squeue(words: list[str]) -> str:

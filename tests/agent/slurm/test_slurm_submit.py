@@ -38,7 +38,7 @@ def words(part: Part, plan: dict[str, Any] | None = None, **more: Any) -> list[s
 ONE = Part("tasks", 0, [0], 1, 8)
 POINTS = Part("tasks", 0, [0, 1, 2, 5, 7, 8], 1, 1)
 WHOLE = ["--nodes=4", "--ntasks-per-node=8", "--exclusive", "--requeue", "--nice=1000"]
-WHOLE += ["--comment=fairway job-abc tasks 0 2", "--signal=B:USR1@85"]
+WHOLE += [f"--comment={ONE.comment(FOLDER, 2)}", "--signal=B:USR1@85"]
 H100 = Resources(ASKED, "Standard_ND96isr_H100_v5", 8, 96)
 OF_H100 = ["--constraint=Standard_ND96isr_H100_v5", "--gres=gpu:8"]
 OF_TEAM = ["--account=vision", "--qos=urgent"]
@@ -259,7 +259,7 @@ def test_slurm_submit_that_fails_later_keeps_what_an_earlier_try_has_begun(
     if left == "trace":
         (folder / "jobs").mkdir()
         (folder / "jobs" / "tasks-0-0").write_text("7\n")
-    slurm.comment = "fairway job-a tasks 0 0" if left == "listed" else ""
+    slurm.comment = ONE.comment(folder, 0) if left == "listed" else ""
     slurm.states = ["RUNNING"]
     monkeypatch.setattr(submit, "partition_resources", no_partition)
     with pytest.raises(Fault, match="Slurm has no partition") as caught:
@@ -315,7 +315,7 @@ def test_slurm_cancel_of_a_cut_off_run_waits_for_its_unrecorded_job(
     (folder / "tasks.jsonl").write_text(TaskSpec(0, nodes=1).line())
     take_over(folder, "")
     control.change(folder, 0, complete=False)
-    slurm.comment = "fairway job-a tasks 0 0"
+    slurm.comment = ONE.comment(folder, 0)
     ended = f"6|N/A|CANCELLED|None|n1||nd|N/A|1|{slurm.comment}\n"  # of an earlier try
     monkeypatch.setattr(jobs.commands, "run", lambda words: ended + slurm.run(words))
     for state in ("RUNNING", "CANCELLED"):
@@ -331,7 +331,7 @@ def test_slurm_cancel_ends_the_jobs_of_a_run_whose_folder_is_full(
     folder = shared / "runs" / "job-a"
     take_over(folder, "7", tasks=2)
     monkeypatch.setattr(control.files, "write_json", Mock(side_effect=OSError(ENOSPC, "full")))
-    slurm.comment, slurm.states = "fairway job-a tasks 0 0", ["RUNNING"]
+    slurm.comment, slurm.states = ONE.comment(folder, 0), ["RUNNING"]
     runs.cancel(shared, CancelRequest("job-a", 0), io.BytesIO())
     assert "scancel --batch --signal=TERM 7" in slurm.said
     slurm.elements, slurm.said = ("0", "1"), []
@@ -351,19 +351,21 @@ def test_slurm_cancel_reports_that_slurm_lists_no_jobs(
 
 
 @pytest.mark.parametrize(
-    ("comment", "known", "ended"),
+    ("owner", "known", "ended"),
     [
-        ("fairway job-b tasks 0 0", ("7",), ["scancel 7"]),
-        ("fairway job-b tasks 0 0", ("8",), []),
-        ("fairway job-bb tasks 0 0", ("7",), []),
+        ("runs/job-b", ("7",), ["scancel 7"]),
+        ("runs/job-b", ("8",), []),
+        ("runs/job-bb", ("7",), []),
+        ("other/runs/job-b", ("7",), []),
     ],
 )
 def test_slurm_cancel_of_a_run_without_a_folder_ends_its_job(
-    slurm: Slurm, shared: Path, comment: str, known: tuple[str, ...], ended: list[str]
+    slurm: Slurm, shared: Path, owner: str, known: tuple[str, ...], ended: list[str]
 ) -> None:
     """Not a job of a run of the same name in another shared folder, nor one that has its number
     now."""
-    slurm.comment, slurm.states = comment, ["RUNNING", "COMPLETING", "CANCELLED"]
+    slurm.comment = ONE.comment(shared / owner, 0)
+    slurm.states = ["RUNNING", "COMPLETING", "CANCELLED"]
     late = shared / "runs" / "job-b" / "tasks" / "0"
     late.mkdir(parents=True)  # written by the job since
     runs.cancel(shared, CancelRequest("job-b", 0, marks=known), io.BytesIO())
@@ -376,7 +378,7 @@ def test_slurm_cancel_of_a_task_of_a_run_without_a_folder_ends_no_other_task(
     slurm: Slurm, shared: Path
 ) -> None:
     """Nor does it write to the run's folder, where nothing would read it."""
-    slurm.comment, slurm.states = "fairway job-b tasks 0 0", ["RUNNING"]
+    slurm.comment, slurm.states = ONE.comment(shared / "runs/job-b", 0), ["RUNNING"]
     late = shared / "runs" / "job-b" / "tasks" / "1"
     late.mkdir(parents=True)
     runs.cancel(shared, CancelRequest("job-b", 0, task="0", marks=("7",)), io.BytesIO())
@@ -387,7 +389,7 @@ def test_slurm_cancel_of_a_task_of_a_run_without_a_folder_ends_no_other_task(
 def test_slurm_cancel_of_a_run_without_a_folder_names_a_job_that_does_not_end(
     slurm: Slurm, shared: Path
 ) -> None:
-    slurm.comment, slurm.states = "fairway job-b tasks 0 0", ["RUNNING"]
+    slurm.comment, slurm.states = ONE.comment(shared / "runs/job-b", 0), ["RUNNING"]
     with pytest.raises(Fault, match="the folder of job-b is gone, and its job") as caught:
         runs.cancel(shared, CancelRequest("job-b", 0, marks=("7",)), io.BytesIO())
     assert caught.value.record["hint"].endswith("(squeue -j 7): fairway cancel job-b")
@@ -412,12 +414,38 @@ def test_slurm_submit_finds_the_job_of_an_earlier_try(
     """Except a job in a partition that the run has left."""
     folder = shared / "runs" / "job-a"
     (folder / "tasks.jsonl").write_text(TaskSpec(0, nodes=1).line())
-    slurm.states, slurm.partition, slurm.comment = [state], partition, "fairway job-a tasks 0 0"
+    slurm.states, slurm.partition = [state], partition
+    slurm.comment = ONE.comment(folder, 0)
     if trace:
         (folder / "jobs").mkdir()
         (folder / "jobs" / "tasks-0-0").write_text("7\n")
     assert submit.submit(shared, REQUEST, io.BytesIO()) == SubmitReport(("7",))
     assert slurm.said.count("sbatch") == submitted
+
+
+def test_slurm_run_of_the_same_id_in_another_shared_folder_is_left_alone(
+    slurm: Slurm, shared: Path
+) -> None:
+    """A partition runs the jobs of all projects and users."""
+    other = ONE.comment(shared / "other" / "runs" / "job-a", 0)
+    (shared / "runs" / "job-a" / "tasks.jsonl").write_text(TaskSpec(0, nodes=1).line())
+    slurm.comment, slurm.states = other, ["RUNNING"]
+    assert submit.submit(shared, REQUEST, io.BytesIO()) == SubmitReport(("7",))
+    assert slurm.said.count("sbatch") == 1, "its job is not taken for this run's"
+    cut_off(shared)
+    slurm.comment, slurm.said = other, []
+    runs.cancel(shared, CancelRequest("job-a", 0), io.BytesIO())
+    assert not any(each.startswith("scancel") for each in slurm.said)
+
+
+def test_slurm_comment_is_that_of_the_folder_itself(tmp_path: Path) -> None:
+    """Two targets may name one shared folder in two ways."""
+    (tmp_path / "data" / "runs" / "job-a").mkdir(parents=True)
+    (tmp_path / "link").symlink_to("data")
+    names = [tmp_path / each / "runs" / "job-a" for each in ("data", "link", "else")]
+    same, linked, other = (ONE.comment(each, 0) for each in names)
+    assert same == linked != other
+    assert all(each.startswith("fairway job-a ") for each in (same, other))
 
 
 def test_slurm_submit_makes_every_part_depend_on_the_earlier_runs(

@@ -156,6 +156,32 @@ class TestCutOff:
         listed = slurm.run("squeue", "-h", "-t", "all", "--name", "mine", "-o", "%i")
         assert len(listed.split()) == 1
 
+    def test_slurm_runs_of_one_id_in_two_shared_folders_leave_each_other_alone(
+        self, fairway: Fairway, slurm: SlurmCluster, signs: Signs, gate: Gate
+    ) -> None:
+        """Their tasks share a node, and have the same number there."""
+        for name in ("sim-1", "sim-2"):
+            slurm.drain(name, "so that one node is left")
+        command = f"touch $FAIRWAY_SCRATCH_DIR/own; echo up >>{signs}; read <{gate.path}; "
+        fields = {"template": "plain", "cores": 1, "code": {"exclude": ["*"]}}
+        job = fairway.job(command + "ls $FAIRWAY_SCRATCH_DIR", **fields)
+        target = slurm.target
+        target["slurm"] |= {"shared": str(slurm.folder / "of-bob")}
+        bob = fairway.folder / "bob"
+        bob.mkdir()
+        (bob / "fairway.yaml").write_text(json.dumps({"targets": [target]}))
+        (bob / "job.yaml").write_text(job.read_text())
+        for folder in (fairway.folder, bob):
+            fairway.ok("submit", "job.yaml", *TARGET, "--run-id", "mine", cwd=folder)
+        signs.lines(2)
+        listed = slurm.run("squeue", "-h", "-t", "all", "--name", "mine", "-o", "%i %N")
+        assert [each.split()[1] for each in listed.splitlines()] == ["sim-0", "sim-0"]
+        assert fairway.ok("cancel", "mine", cwd=bob) == "mine cancelled\n"
+        assert fairway.show("mine")["state"] == "running"
+        gate.open()
+        outcome(fairway, "mine")
+        assert fairway.ok("logs", "mine") == "own\n"
+
     @pytest.mark.nightly
     def test_slurm_submits_of_one_run_id_from_four_projects_make_one_job(
         self, fairway: Fairway, slurm: SlurmCluster, gate: Gate

@@ -18,6 +18,7 @@ from fairway_agent import job_facts
 from fairway_agent.slurm import allocation
 from fairway_agent.slurm.allocation import processes_of
 from fairway_agent.spec import RunPlan, TaskSpec
+from fairway_agent.task.task import Nodes
 
 pytestmark = pytest.mark.integration
 
@@ -163,14 +164,14 @@ def test_slurm_task_ends_processes_on_its_other_nodes_before_it_succeeds(
     done = run_job(tmp_path, "true", "n1,n2")
     assert (done.returncode, done.stderr) == (0, "")
     steps = (tmp_path / "srun.log").read_text()
-    assert f"fairway_agent.slurm.allocation leave {RUN} 0 2.0 " in steps
+    assert f"fairway_agent.slurm.allocation leave {tmp_path}/runs/{RUN}#0 2.0 " in steps
     assert state(tmp_path)["state"] == "succeeded"
 
 
 @pytest.fixture
 def daemon() -> Iterator[subprocess.Popen[str]]:
     """A program with its task's variables that has left its session and ignores SIGTERM."""
-    names = {"FAIRWAY_RUN": RUN, "FAIRWAY_TASK": "7"}
+    names = {"FAIRWAY_RUN": RUN, "FAIRWAY_TASK": "7", Nodes.MARK: f"/data/runs/{RUN}#7"}
     with subprocess.Popen(
         ["setsid", "bash", "-c", "trap '' TERM; echo ready; sleep 600"],
         env={**os.environ, **names},
@@ -183,8 +184,11 @@ def daemon() -> Iterator[subprocess.Popen[str]]:
 
 
 def test_slurm_end_all_kills_a_daemon_of_its_task_only(daemon: subprocess.Popen[str]) -> None:
-    allocation.end_all(RUN, "8", 0.0)
-    assert daemon.poll() is None
-    allocation.end_all(RUN, "7", 0.0)
+    """Another shared folder may have a run of the same ID."""
+    for other in (f"/data/runs/{RUN}#8", f"/home/ada/runs/{RUN}#7"):
+        allocation.end_all(other, 0.0)
+        assert daemon.poll() is None
+    own = f"/data/runs/{RUN}#7"
+    allocation.end_all(own, 0.0)
     assert daemon.wait(PATIENCE) == -9
-    assert processes_of(RUN, "7") == set()
+    assert processes_of(own) == set()

@@ -66,7 +66,7 @@ def test_slurm_eviction_signals_jobs_of_fairway_and_requeues_others(
 ) -> None:
     name_file = tmp_path / "name"
     name_file.write_text('SLURMD_OPTIONS="-N nd-0"\n')
-    comment = Part("tasks", 0, [0], 1, 1).comment("digits-abc", 0)
+    comment = Part("tasks", 0, [0], 1, 1).comment(tmp_path / "digits-abc", 0)
     told: list[str] = []
     listed = [f"12 {comment}\n13 \n", f"12 {comment}\n", f"12 {comment}\n", ""]
 

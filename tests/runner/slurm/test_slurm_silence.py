@@ -11,6 +11,7 @@ import pytest
 from run_folders import bring, take_over
 from targets import target_of
 
+from fairway_agent import control
 from fairway_agent.shared.reports import CancelRequest, RunRequest, StatesRequest
 from fairway_agent.slurm import runs
 from fairway_agent.slurm.jobs import Element
@@ -80,7 +81,8 @@ def test_slurm_cancel_of_a_damaged_run_finds_its_jobs_by_name(
 ) -> None:
     going_run(tmp_path / "runs" / "job-1")
     (tmp_path / "runs" / "job-1" / "control.json").write_text('{"parts": [')
-    listed = Element("7", -1, "RUNNING", "", "", "", "fairway job-1 tasks 0 0")
+    comment = control.own_comment(tmp_path / "runs" / "job-1") + "tasks 0 0"
+    listed = Element("7", -1, "RUNNING", "", "", "", comment)
     ordered: list[Sequence[str]] = []
     monkeypatch.setattr(runs, "jobs_named", lambda _: [listed])
     monkeypatch.setattr(commands, "run", ordered.append)

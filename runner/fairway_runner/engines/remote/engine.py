@@ -231,7 +231,8 @@ class RemoteEngine(Engine, Generic[A]):
         names = (run.task_status(task).node or "").split(",")
         if node >= len(names) or not names[node]:
             raise self.no_node_yet(run, task)
-        return self.shell(names[node], inside_command(run.id, run.task_name(task), command))
+        there = f"{self.access.shared}/runs/{run.id}"
+        return self.shell(names[node], inside_command(there, run.task_name(task), command))
 
     def ask(
         self, called: str, request: JsonRecord, kind: type[R], *, timeout: float = COMMAND_TIMEOUT
