@@ -5,15 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, Discriminator, Field, Tag, field_validator
 
-from fairway_core.documents import FieldError, Model, matching, rule
+from fairway_core.documents import FieldError, Later, Model, matching, rule
 from fairway_core.light_fields import DEAREST
-from fairway_core.notifications import Notify
 from fairway_core.resource_ids import GUID
 from fairway_core.target import Target
+
+if TYPE_CHECKING:
+    from fairway_core.notifications import Notify
+else:  # most projects need none
+    Notify = Later.of("fairway_core.notifications", "Notify")
 
 _URL = re.compile(r"(https://[a-z0-9.-]+(?::[0-9]{1,5})?)/?")
 _TENANT = matching(GUID, "write the tenant's ID: az account show --query tenantId -o tsv", "")
