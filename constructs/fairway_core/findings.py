@@ -169,7 +169,8 @@ def format_finding(finding: Finding) -> str:
 
 
 def _tells_secret(text: str) -> bool:
-    from fairway_core.secret_values import contains_secret, secrets_in  # rarely needed
+    from fairway_core.plain_secrets import secrets_in  # rarely needed, as is the next one
+    from fairway_core.secret_values import contains_secret
 
     return contains_secret(text) or bool(secrets_in(text, tokens=True))
 

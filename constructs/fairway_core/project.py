@@ -16,7 +16,7 @@ from fairway_core.target import Target
 
 if TYPE_CHECKING:
     from fairway_core.notifications import Notify
-else:  # most commands need only the rest
+else:  # most projects need none
     Notify = Later.of("fairway_core.notifications", "Notify")
 
 _URL = re.compile(r"(https://[a-z0-9.-]+(?::[0-9]{1,5})?)/?")

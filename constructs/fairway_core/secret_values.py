@@ -1,8 +1,7 @@
 """Secrets, recognised by the name of a field or by their text.
 
 Reviews of plans hide them, because the provider does not mark all of them: hiding too much costs a
-reader a value, hiding too little puts a password into a comment. Files that people write are
-refused for them, so only text counts that can hardly be anything else.
+reader a value, hiding too little puts a password into a comment.
 """
 
 from __future__ import annotations
@@ -10,6 +9,8 @@ from __future__ import annotations
 import re
 from functools import cache, lru_cache
 from typing import Any
+
+from fairway_core.plain_secrets import TOKEN
 
 # The last word of a name, in any style: `DB_PASSWORD`, `adminPassword`, `apikey`.
 _NAME = re.compile(
@@ -46,26 +47,8 @@ _RECOGNIZED = re.compile(
     r"|(?<![a-z0-9+/])[a-z0-9+/]{86}==",
     re.IGNORECASE,
 )
-# Tokens of Hugging Face, GitHub, GitLab, OpenAI, Slack, AWS; and JSON web tokens.
-_TOKEN = re.compile(
-    r"\b(?:(?:hf_|gh[opsru]_|github_pat_|glpat-|sk-|xox[abpr]-)(?=\S{0,200}[0-9])[A-Za-z0-9_-]{16,}"
-    r"|AKIA[A-Z0-9]{16}|eyJ[A-Za-z0-9_-]{8,4000}\.[A-Za-z0-9_-]{8,})"
-)
 _SHORTEST, _LONGEST_OPTION = 8, 40
 
-_KINDS = {
-    "a private key": re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----"),
-    "an account key": re.compile(r"(?i)account_?key\s*[=:]\s*[\"']?[A-Za-z0-9+/]{40,}"),
-    "a shared access signature": re.compile(r"[?&]sig=[A-Za-z0-9%+/]{20,}"),
-    "a password": re.compile(
-        r"(?im)^[ \t]*(?:export[ \t]+)?\w*(?:password|passwd)\s*[=:]\s*[\"']?[^\s$#\"']"
-    ),
-}
-# Short values of such names are not keys: `eos_token=<s>`.
-_KEY = re.compile(
-    r"(?i)(?:secret|access_key|api_key|token)\s*[=:]\s*[\"']?(?=\S{0,200}[0-9])[a-z0-9+/_.-]{16}"
-    r"|key[=:\s]\s*[\"']?[a-z0-9+/]{86}=="
-)
 # A Terraform reference to a resource's attribute; `value` and `secret` are attributes of secrets.
 _REFERENCE = re.compile(r"azurerm_\w{1,100}\.[\w-]+(?:\[\d+\])?\.(?P<name>\w+)(?!-)")
 
@@ -79,18 +62,6 @@ def is_secret_name(name: str) -> bool:
     """
     words = _SIGNS.sub("_", _CAPITAL.sub("_", name).lower()).strip("_")
     return _NAME.search(words) is not None
-
-
-def secrets_in(text: str, *, tokens: bool = False) -> list[str]:
-    """Returns the kind of each secret in the text; with `tokens` also text that only looks like a
-    key or a token.
-
-    >>> secrets_in("https://a.blob.core.windows.net/c?sig=abcdefghijklmnopqrstuvwx")
-    ['a shared access signature']
-    """
-    found = [kind for kind, pattern in _KINDS.items() if pattern.search(text)]
-    is_token = tokens and (_KEY.search(text) or _TOKEN.search(text))
-    return found or (["a key or a token"] if is_token else [])
 
 
 def secret_reference(text: str) -> str | None:
@@ -123,7 +94,7 @@ def contains_secret(text: str) -> bool:
             return True
     elif text[0] == "/":
         return False
-    return _TOKEN.search(text) is not None
+    return TOKEN.search(text) is not None
 
 
 def _is_named(value: Any) -> bool:

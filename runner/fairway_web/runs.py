@@ -20,8 +20,7 @@ from fairway_core.findings import Finding, UserError, finding_facts
 from fairway_core.yaml_text import unfit_character
 from fairway_runner.quantities import iso, parse_moment
 from fairway_runner.runs.folder import begun_steps, chosen_task
-from fairway_runner.runs.kept import leads_out, walk_outputs
-from fairway_runner.runs.outputs import empty_outputs
+from fairway_runner.runs.kept import empty_outputs, leads_out, walk_outputs
 from fairway_runner.runs.query import Column, Wanted, list_facts, select
 from fairway_runner.runs.records import damaged, read_json, read_specs
 from fairway_runner.runs.store import Run, RunStore

@@ -19,7 +19,8 @@ AWAY = MODELS | {"secrets", "fairway_core.machine"}
 # installed packages.
 UNSENT = CLOUD | {"numpy", "rich", "logging", "jinja2.meta", "pty", "tomllib"}
 UNSENT |= {"fairway_runner.jobs.steps", "fairway_core.catalog"}
-UNSENT |= {"fairway_core.validation", "importlib.metadata", "email", "zipfile"}
+UNSENT |= {"fairway_core.validation", "fairway_core.secret_values"}
+UNSENT |= {"importlib.metadata", "email", "zipfile"}
 UNSENT |= {"fairway_core.notifications", "fairway_runner.runs.metrics", "fairway_agent.metric_logs"}
 
 FAR = {"name": "far", "environment": "lab", "nodes": {"min": 1, "max": 1}}

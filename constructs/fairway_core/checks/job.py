@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from fairway_core.checks.check import Fault, Subject, check
 from fairway_core.findings import Severity
-from fairway_core.secret_values import secrets_in
+from fairway_core.plain_secrets import secrets_in
 from fairway_core.suggestions import nearest
 
 if TYPE_CHECKING:

@@ -67,7 +67,7 @@ def wait(
     from fairway_cli.ui.follow import Remarks
     from fairway_cli.ui.progress import print_empty
     from fairway_runner.engines import outage
-    from fairway_runner.runs.outputs import empty_outputs
+    from fairway_runner.runs.kept import empty_outputs
 
     began, longest = time.monotonic(), None if timeout is None else span("--timeout", timeout)
     store, code, facts = arguments.run_store(), 0, []

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 
 from fairway_agent.quick import dataclass
 from fairway_agent.records import section_of
-from fairway_core.annotations import annotations_at
 from fairway_core.documents import Document, text_of
 from fairway_core.findings import Finding, Location, UserError
 from fairway_core.yaml_text import DataPath, parse_yaml, unfit_character
@@ -173,6 +172,8 @@ class JobFile:
 @cache
 def _is_text(path: DataPath) -> bool:
     """Returns True if a field takes any text, or is unknown; looked up once for all tasks."""
+    from fairway_core.annotations import annotations_at  # most jobs have no templates
+
     annotations = annotations_at(Job, path)
     return str in annotations or not annotations
 

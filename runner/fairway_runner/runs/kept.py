@@ -1,21 +1,66 @@
-"""Kept outputs of a task: its files, and links that stay among them."""
+"""Outputs that tasks keep: those without a file, the files of the others, and links among them."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fairway_agent.quick import dataclass
 from fairway_core.findings import printable
 from fairway_runner.engines.outage import warn
 from fairway_runner.quantities import format_names
+from fairway_runner.runs.folder import begun_steps
+from fairway_runner.runs.records import has_steps, read_last, read_specs
 
 if TYPE_CHECKING:
     from fairway_runner.runs.folder import RunFolder
 
 _CHUNK = 1 << 20
+
+
+def expected(run: RunFolder) -> Iterator[tuple[int, str]]:
+    """Yields the number of each task, with each output that it keeps on success."""
+    path = run.folder / "tasks.jsonl"
+    first = next(read_specs(path), None) if path.exists() else None
+    count = run.record.tasks - run.has_last
+    # The tasks of a sweep have the same outputs.
+    for spec, indices in (
+        (first, range(count)),
+        (next(read_last(run.folder), None), range(count, run.record.tasks)),
+    ):
+        outputs = spec.outputs.items() if spec is not None else ()
+        names = [name for name, each in outputs if each.when != "failure"]
+        yield from ((index, name) for index in indices for name in names)
+
+
+def empty_outputs(run: RunFolder) -> list[dict[str, Any]]:
+    """Returns the outputs without a file of tasks that have succeeded: `run_id`, `task` and
+    `output`. For a run of several steps, those of its steps."""
+    if has_steps(run.folder):
+        return [each for step in begun_steps(run) for each in empty_outputs(step)]
+    return [
+        {"run_id": run.id, "task": run.task_name(index), "output": name}
+        for index in dict.fromkeys(index for index, _ in expected(run))
+        for name in run.task_status(index).empty_outputs or ()
+    ]
+
+
+def name_empty_outputs(run_id: str, found: Sequence[Mapping[str, Any]]) -> str:
+    """Names the empty outputs of one task, and says how many more tasks have some; "" for none."""
+    tasks = [
+        (f"task {task}" if own == run_id else f"task {task} of {own}", [e["output"] for e in some])
+        for (own, task), some in groupby(found, key=lambda each: (each["run_id"], each["task"]))
+    ]
+    if not tasks:
+        return ""
+    from fairway_agent.outputs import empty_message  # most runs have none
+
+    (task, names), more = tasks[0], len(tasks) - 1
+    others = f", and outputs of {more:,} more task{'s' * (more > 1)}" if more else ""
+    return f"{task}: {empty_message(names)}{others}"
 
 
 class Kept(NamedTuple):

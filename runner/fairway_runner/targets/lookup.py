@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -218,10 +219,19 @@ def _known(name: str) -> KnownTarget | None:
 
 
 def _project(file: Path) -> Project:
-    from fairway_core.documents import read
-    from fairway_core.project import Project
+    from fairway_core.documents import text_of
 
-    return read(file).validate(Project)
+    return _project_of(text_of(file), str(file))
+
+
+@lru_cache(maxsize=8)  # a submission asks for the targets, and for who is notified
+def _project_of(text: str, file: str) -> Project:
+    from fairway_core.documents import Document
+    from fairway_core.project import Project
+    from fairway_core.yaml_text import parse_yaml
+
+    parsed = parse_yaml(text, file)
+    return Document(parsed, parsed.data).validate(Project)
 
 
 def _synced(file: Path) -> dict[str, KnownTarget]:

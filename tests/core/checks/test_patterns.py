@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from programs import finished
 
-from fairway_core import checks, secret_values
+from fairway_core import checks, plain_secrets, secret_values
 
 _LIMITED = """
 import json, re, resource, sys
@@ -52,9 +52,9 @@ def _patterns_of(value: object) -> Iterator[re.Pattern[str]]:
 
 
 def _patterns() -> list[Any]:
-    """Returns the patterns in modules of the checks, and those that recognize secrets in a plan."""
+    """Returns the patterns in modules of the checks, and those that recognize secrets."""
     names = [each.name for each in pkgutil.walk_packages(checks.__path__, f"{checks.__name__}.")]
-    modules = [secret_values, *map(importlib.import_module, names)]
+    modules = [plain_secrets, secret_values, *map(importlib.import_module, names)]
     found = {
         (module.__name__, name): value for module in modules for name, value in vars(module).items()
     }

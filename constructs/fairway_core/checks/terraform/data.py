@@ -13,7 +13,8 @@ from fairway_core.checks.check import Fault, Subject, check
 from fairway_core.checks.terraform.stack import every, referenced_address
 from fairway_core.findings import Severity
 from fairway_core.json_values import blocks
-from fairway_core.secret_values import secret_reference, secrets_in
+from fairway_core.plain_secrets import secrets_in
+from fairway_core.secret_values import secret_reference
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

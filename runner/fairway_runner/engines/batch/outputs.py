@@ -18,8 +18,7 @@ from fairway_runner.engines.batch import client
 from fairway_runner.engines.batch.client import CONCURRENCY
 from fairway_runner.engines.engine import Progress, no_progress
 from fairway_runner.engines.outage import gone_input
-from fairway_runner.runs.kept import files_of, leads_out
-from fairway_runner.runs.outputs import expected
+from fairway_runner.runs.kept import expected, files_of, leads_out
 from fairway_runner.runs.records import read_plan
 from fairway_runner.targets.lookup import submitted_to
 
