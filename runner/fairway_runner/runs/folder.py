@@ -493,8 +493,13 @@ def steps_to_begin(run: RunFolder) -> list[str]:
 
 def require_one_job(run: R) -> R:
     """Returns the run. Raises UserError for one of several steps."""
-    if steps := recorded_steps(run.folder):
-        known = ", ".join(each.run for each in steps)
-        message = f"{run.id} is a run of several steps"
-        raise UserError.of("several-steps", message, f"name the run of one of them: {known}")
+    if recorded_steps(run.folder):
+        raise several_steps(run)
     return run
+
+
+def several_steps(run: RunFolder) -> UserError:
+    """Returns the error for a run of several steps, of which only one can be meant."""
+    known = ", ".join(each.run for each in recorded_steps(run.folder))
+    message = f"{run.id} is a run of several steps"
+    return UserError.of("several-steps", message, f"name the run of one of them: {known}")
