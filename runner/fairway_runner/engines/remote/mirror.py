@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from fairway_agent import state_files
 from fairway_agent.quick import dataclass
-from fairway_agent.records import HINT, Fields, Unfit, excerpt
+from fairway_agent.records import OTHER_RELEASE, Fields, OtherVersion, Unfit, excerpt
 from fairway_agent.shared.reports import (
     MOST,
     InputsReport,
@@ -89,7 +89,8 @@ def adopted_record(run_id: str, files: Any, target: Target) -> tuple[RunRecord, 
 def unreadable(run_id: str, target: Target, error: Unfit, hint: str) -> Finding:
     """Returns the warning of a run on a target that cannot be adopted."""
     message = f"`{run_id[:70]}` on `{target.name}` is a run that cannot be read: {error}"
-    return Finding("damaged-run", message, hint, severity=Severity.WARNING)
+    id_ = OTHER_RELEASE if isinstance(error, OtherVersion) else "damaged-run"
+    return Finding(id_, message, hint, severity=Severity.WARNING)
 
 
 def _json(files: Mapping[str, str], name: str) -> dict[str, Any]:
@@ -352,7 +353,7 @@ def _requests(
 
 
 def _damaged(reports: Iterable[RunReport | None]) -> list[Finding]:
-    return [Finding("damaged-run", each.damaged, HINT) for each in reports if each and each.damaged]
+    return [Finding(*each.damaged) for each in reports if each and each.damaged]
 
 
 def _apply(
