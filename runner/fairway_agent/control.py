@@ -130,7 +130,7 @@ def own_comment(run: Path) -> str:
 class Control(JsonRecord, called="the control record"):
     """Control record of a run; the module's docstring describes the fields."""
 
-    VERSION = 1
+    VERSION = records.FORMAT
 
     submission: int = 0
     parts: tuple[Part, ...] = ()

@@ -275,10 +275,10 @@ def reconcile(
     folders: Sequence[Path],
     look: Callable[[Path, Control], Reconciliation],
     tell: Callable[[Path, RunPlan, RunState], None] | None = None,
-) -> dict[str, str]:
+) -> dict[str, Damaged]:
     """Updates these runs, and reports news through `tell`. Runs with a damaged file are left alone,
-    and returned as messages by the run's name."""
-    damaged: dict[str, str] = {}
+    and the errors returned by the run's name."""
+    damaged: dict[str, Damaged] = {}
     for folder in folders:
         news = None
         try:
@@ -292,7 +292,7 @@ def reconcile(
                     if tell is None or not should_notify(folder, *news):
                         news = None
         except Damaged as fault:
-            damaged[folder.name] = str(fault)
+            damaged[folder.name] = fault
         if news is not None and tell is not None:
             tell(folder, *news)
     return damaged

@@ -27,6 +27,11 @@ from fairway_boot.files import Fault
 T = TypeVar("T")
 Read = Callable[["Fields", Any], Any]
 HINT = "submit the job again from its file"
+FORMAT = 1
+"""Version of the records in a run's folder, raised with a change of any of them: `run.json`, which
+every command reads, then says already that a run is of another release."""
+OTHER_RELEASE = "other-release"
+OTHER_HINT = f"use the release that wrote it, or {HINT}"
 _MOST = 1 << 53  # larger integers are not exact in every JSON parser
 _LAST_SECOND = 253_402_300_800.0  # the year 10000, after Python's last one
 _HUGE = sys.float_info.max
@@ -42,6 +47,11 @@ class OtherVersion(Unfit):
 
 class Damaged(Fault):
     """Error for an unreadable file of a run; the text names it and says why."""
+
+    @property
+    def finding(self) -> tuple[str, str, str]:
+        """Its ID, message and hint, for a report."""
+        return str(self.record["id"]), str(self), str(self.record["hint"])
 
 
 def excerpt(value: object) -> str:
@@ -154,8 +164,7 @@ def parse(path: Path, text: bytes, make: Callable[[Any], T]) -> T:
     except RecursionError:
         why = "nested too deeply"
     except OtherVersion as error:
-        hint = "use the release that wrote it, or submit the job again from its file"
-        raise Damaged("other-release", f"{path}: of another release: {error}", hint) from None
+        raise Damaged(OTHER_RELEASE, f"{path}: {error}", OTHER_HINT) from None
     except (ValueError, Unfit) as error:
         why = str(error)
     raise Damaged("damaged-run", f"{path}: damaged: {why}", HINT)
@@ -194,7 +203,7 @@ class JsonRecord:
     type with a `from_json`, a tuple, list or mapping of these, a union of them or with None, or an
     `object`, which is not checked. A field with a default may be missing, except those in ONE_OF,
     which hold one of a few strings. A SPARSE record is written without fields that are None. A file
-    that outlives the program has a VERSION, and another version is refused.
+    that outlives the program has a VERSION, and one that names another is refused.
 
     >>> from dataclasses import dataclass
     >>> @dataclass(frozen=True)
@@ -217,8 +226,10 @@ class JsonRecord:
     @classmethod
     def from_json(cls: type[R], facts: object) -> R:
         found, values, kind = Fields(facts, cls.CALLED), {}, cast("Any", cls)
-        if cls.VERSION and (version := found.count("version")) != cls.VERSION:
-            raise OtherVersion(f"its version is {version}, and this release reads {cls.VERSION}")
+        is_named = cls.VERSION and "version" in found.facts
+        if is_named and (version := found.count("version")) != cls.VERSION:
+            known = f"its version is {version}, and this release reads {cls.VERSION}"
+            raise OtherVersion(f"of another release: {known}")
         for name, (read, is_needed) in _readers(kind).items():
             if name in found.facts:
                 values[name] = read(found, name)

@@ -17,7 +17,7 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fairway_agent.quick import dataclass
-from fairway_agent.records import Fields, JsonRecord
+from fairway_agent.records import FORMAT, Fields, JsonRecord
 from fairway_agent.resources import Wanted
 
 if TYPE_CHECKING:
@@ -176,7 +176,7 @@ class RunPlan(JsonRecord, called="the plan"):
     holds the variables that every task gets. `retry` says that some tasks run again.
     """
 
-    VERSION = 1
+    VERSION = FORMAT
 
     run: str
     directory: str

@@ -11,7 +11,7 @@ from dataclasses import field, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from fairway_agent.quick import dataclass
-from fairway_agent.records import Damaged, Integer, JsonRecord, Moment, Number, read
+from fairway_agent.records import FORMAT, Damaged, Integer, JsonRecord, Moment, Number, read
 from fairway_boot import files
 
 if TYPE_CHECKING:
@@ -68,6 +68,7 @@ class TaskState(JsonRecord, called="the state"):
     of a task that has succeeded.
     """
 
+    VERSION = FORMAT
     SPARSE = True
     ONE_OF: ClassVar[dict[str, tuple[str, ...]]] = {"state": STATES}
 
@@ -122,6 +123,7 @@ class RunState(JsonRecord, called="the state"):
     1970; its supervisor's process id; that submission's number, from 0; its tasks' count by state.
     `limit` names the limit of its own that it exceeded, and `exit_code` is its code then."""
 
+    VERSION = FORMAT
     ONE_OF: ClassVar[dict[str, tuple[str, ...]]] = {"state": STATES}
 
     state: str = "queued"

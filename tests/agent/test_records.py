@@ -267,7 +267,7 @@ def test_states_are_either_ongoing_or_final() -> None:
     assert not state_files.GOING_STATES & state_files.FINAL_STATES
     assert TASK.again == TaskState("queued", attempt=1, held=9.5)
     assert (TASK.attempts, TASK.again.attempts, TaskState().attempts) == (2, 2, 0)
-    facts = {"state": "running", "attempt": 0, "started": 5.0}
+    facts = {"version": 1, "state": "running", "attempt": 0, "started": 5.0}
     assert written(TaskState("running", 0, 5.0)) == facts
 
 

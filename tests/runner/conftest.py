@@ -58,12 +58,12 @@ def _make(
             files[f"tasks/{index}/log.txt"] = task["log"]
         for name, content in task.get("kept", {}).items():
             files[f"tasks/{index}/outputs/{name}"] = content
-        files[f"tasks/{index}/state.json"] = json.dumps(_state(task))
+        files[f"tasks/{index}/state.json"] = json.dumps({"version": 1, **_state(task)})
     run, lock = store.create(RunRecord(id=run_id, **known), files)
     counts = Counter(task.get("state", "succeeded") for task in tasks)
     created = known["created"]
     status = {"state": state, "started": created, "ended": created + 60, "tasks": counts}
-    (run.folder / "state.json").write_text(json.dumps({**status, "reason": None}))
+    (run.folder / "state.json").write_text(json.dumps({"version": 1, **status, "reason": None}))
     os.close(lock)
     return run
 

@@ -124,6 +124,32 @@ def test_damaged_file_of_a_run_breaks_no_command_and_no_other_run(
     assert not bad, "\n".join(bad)
 
 
+@pytest.mark.parametrize(
+    ("name", "commands"),
+    [
+        ("run.json", "show RUN,logs RUN,wait RUN,cancel RUN,rerun RUN,list,clean RUN --yes"),
+        ("state.json", "show RUN,wait RUN,list,clean RUN --yes"),
+        ("tasks/0/state.json", "show RUN"),
+        ("plan.json", "rerun RUN"),
+    ],
+)
+def test_run_of_another_release_is_refused_with_a_sentence_and_no_other_run_suffers(
+    make_run: MakeRun, here: RunFairway, name: str, commands: str
+) -> None:
+    newer = make_run("newer-222222", state="failed").folder
+    sound = make_run("sound-333333").folder
+    (newer / "plan.json").write_text(RunPlan(newer.name, "/code").text())
+    (newer / name).write_text(json.dumps({**json.loads((newer / name).read_text()), "version": 7}))
+    sentence = f"{newer / name}: of another release: its version is 7, and this release reads 1"
+    for words in commands.split(","):
+        code, out, err = here(*words.replace("RUN", newer.name).split())
+        assert f"{sentence} [other-release]\n  use the release that wrote it, or" in err, words
+        assert (code, sound.name in out) == ((0, True) if words == "list" else (2, False)), words
+    if "clean" in commands:
+        here("clean", "--yes")
+        assert (newer.is_dir(), sound.exists()) == (True, False)
+
+
 def test_damaged_job_file_is_reported_when_the_job_is_read(tmp_path: Path) -> None:
     file = tmp_path / "job.json"
     file.write_text('{"name": "a", "command": "true"}')

@@ -145,5 +145,5 @@ def test_full_disk_leaves_no_partial_state_file(
         assert [path.name for path in tmp_path.iterdir()] == ["state.json"]
     assert state(tmp_path) == {"state": "running"}
     states.write_late()
-    assert state(tmp_path) == {"state": "failed", "reason": state_files.WAS_FULL}
+    assert state(tmp_path) == TaskState("failed", reason=state_files.WAS_FULL).to_json()
     assert states.late == {}

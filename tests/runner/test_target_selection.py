@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 from endings import refused
+from programs import executable
 from running import MakeRun
 
 from fairway_core.findings import UserError
@@ -242,6 +244,30 @@ def test_target_capacity_is_derived_from_the_state_of_the_target(
     asked = engine_for(Target.model_validate(facts))
     monkeypatch.setattr(type(asked), "look", lambda *_, **__: look)
     assert asked.no_capacity(Job(name="a", command="true", nodes=2)) == said
+
+
+@pytest.mark.parametrize(
+    ("said", "target"),
+    [
+        ("ssh: connect to host 127.0.0.1 port 22: Connection refused", "local"),
+        ("me@127.0.0.1: Permission denied (publickey).", ""),
+        ("Host key verification failed.", ""),
+    ],
+)
+def test_target_list_passes_over_a_tunnel_that_is_down_but_no_refused_sign_in(
+    project: Path, programs: Path, said: str, target: str
+) -> None:
+    executable(programs / "ssh", f"echo '{said}' >&2; exit 255")
+    _declare(project, nd={"ssh": {"host": "127.0.0.1", "user": "me", "shared": "/data"}})
+    prepared = _prepare(project, "nd", "local")
+    why = f"me@127.0.0.1 cannot be reached: {said}"
+    if target:
+        assert prepared.record.target == target
+        assert prepared.provenance[PASSED] == {"nd": why}
+    else:
+        assert prepared.record.target == "nd"
+        with pytest.raises(UserError, match=re.escape(why)):
+            submit(prepared, RunStore.here())
 
 
 class Killed(BaseException):

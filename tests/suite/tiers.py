@@ -31,7 +31,7 @@ NIGHTLY = ("simulator",)
 MARKS = (
     "integration: starts a cluster, a browser or other programs; not in `bin/test --fast`",
     "nightly: in `bin/test --all` alone",
-    "one_engine(name): a test of every engine that `bin/test` runs on that engine alone",
+    "one_engine(name, …): a test of every engine that `bin/test` runs on these engines alone",
 )
 
 _MARKED = re.compile(r"^pytestmark = .*\bpytest\.mark\.(integration|nightly)\b", re.MULTILINE)

@@ -139,9 +139,9 @@ def states(shared: Path, request: StatesRequest, _: object) -> StatesReport:
 
 def reconcile_all(
     api: Api, folders: Sequence[Path], objects: Objects | None = None
-) -> dict[str, str]:
+) -> dict[str, Damaged]:
     """Updates the states of all these runs, from one look at the API server, or from `objects`.
-    Runs with a damaged file are left alone, and returned as messages by the run's name."""
+    Runs with a damaged file are left alone, and the errors returned by the run's name."""
     going = [folder for folder in folders if goes_on(folder)]
     if not going:
         return {}

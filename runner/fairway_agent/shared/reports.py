@@ -61,14 +61,15 @@ class RunRequest(JsonRecord, called="the request"):
 class RunReport(JsonRecord, called="the report"):
     """State of a run, None before it is written; by name, the states of its setup and of its tasks
     that were not known to be done; new pieces of logs, and of samples by node. `more` says that
-    there are others. `damaged` names an unreadable file of the run: the rest is empty then."""
+    there are others. `damaged` has the ID, message and hint of the error if a file of the run
+    is unreadable: the rest is empty then."""
 
     state: RunState | None
     tasks: Mapping[str, TaskState] = field(default_factory=dict)
     logs: Mapping[str, Piece] = field(default_factory=dict)
     samples: Mapping[str, Piece] = field(default_factory=dict)
     more: bool = False
-    damaged: str | None = None
+    damaged: tuple[str, str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -343,11 +343,11 @@ def states(shared: Path, request: messages.StatesRequest, _: object) -> messages
 def reconciled(
     shared: Path,
     request: messages.StatesRequest,
-    reconcile_all: Callable[[list[Path]], dict[str, str]],
+    reconcile_all: Callable[[list[Path]], dict[str, Damaged]],
 ) -> messages.StatesReport:
     """Returns the states of the runs, after asking the scheduler, which also reports damaged runs.
     If it does not answer, the states are the last known ones, and `silent` says so."""
-    silent, damaged = "", {}
+    silent, damaged = "", dict[str, Damaged]()
     try:
         damaged = reconcile_all([shared / "runs" / run for run in request.runs])
     except Fault as fault:
@@ -355,7 +355,8 @@ def reconciled(
             raise
         silent = str(fault)
     found = reports(shared, request.runs)
-    found |= {run: messages.RunReport(None, damaged=why) for run, why in damaged.items()}
+    for run, error in damaged.items():
+        found[run] = messages.RunReport(None, damaged=error.finding)
     return messages.StatesReport(found, silent)
 
 
@@ -368,7 +369,7 @@ def reports(
         try:
             found[run] = _report(shared / "runs" / run, asked, budget)
         except Damaged as fault:
-            found[run] = messages.RunReport(None, damaged=str(fault))
+            found[run] = messages.RunReport(None, damaged=fault.finding)
     return found
 
 

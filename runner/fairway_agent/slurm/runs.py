@@ -129,9 +129,9 @@ def states(shared: Path, request: StatesRequest, _: object) -> StatesReport:
     return runs.reconciled(shared, request, reconcile_all)
 
 
-def reconcile_all(folders: Sequence[Path]) -> dict[str, str]:
+def reconcile_all(folders: Sequence[Path]) -> dict[str, Damaged]:
     """Updates the states of all these runs, with one look at Slurm. Runs with a damaged file are
-    left alone, and returned as messages by the run's name."""
+    left alone, and the errors returned by the run's name."""
     going = [folder for folder in folders if goes_on(folder)]
     if not going:
         return {}

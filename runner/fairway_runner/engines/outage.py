@@ -76,6 +76,10 @@ class Patient:
 FAILED_PREDECESSOR = "failed-predecessor"
 """ID of the finding that a run did not end as a run that waits for it requires."""
 
+NO_LISTENER = "no-listener"
+"""ID of the finding that nothing listens at a target's address on this machine, such as a tunnel's
+that is not up. Nothing starts there by itself: no retry helps, but another target may."""
+
 
 class Unavailable(UserError):
     """Error of a target that does not accept the run now; it may later."""

@@ -15,7 +15,7 @@ from fairway_boot import files
 from fairway_runner.engines.engine import Engine, Secrets
 from fairway_runner.engines.outage import Refused
 from fairway_runner.engines.workflow import WorkflowState
-from fairway_runner.runs.folder import RunFolder, require_one_job
+from fairway_runner.runs.folder import RunFolder, several_steps
 from fairway_runner.runs.records import (
     FINAL_STATES,
     STEPS_CANCELLED,
@@ -75,10 +75,10 @@ class StepsEngine(Engine):
             self._go_on(workflow, begins=False)
 
     def main_host(self, run: RunFolder) -> str:
-        return require_one_job(run).id
+        raise several_steps(run)
 
     def enter(self, run: RunFolder, task: int, node: int, command: Sequence[str]) -> int:
-        return len(require_one_job(run).id)
+        raise several_steps(run)
 
     def _look(self, run: RunFolder, *, logs: bool, begins: bool) -> None:
         """Advances the steps, unless another command is doing so and writes the results."""

@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING
 
 from fairway_agent import state_files
 from fairway_agent.state_files import RunState, TaskState
-from fairway_boot.files import NO_ANSWER, NO_CONNECTION
 from fairway_core.documents import Document
-from fairway_core.findings import Finding, UserError
+from fairway_core.findings import UserError
 from fairway_core.yaml_text import parse_yaml
 from fairway_runner import worker
 from fairway_runner.engines.capabilities import runs_here
@@ -35,7 +34,7 @@ from fairway_runner.runs.records import (
     read_retry,
     recorded_steps,
 )
-from fairway_runner.runs.store import Run, RunStore, refresh_all
+from fairway_runner.runs.store import Run, RunStore, refresh_errors
 from fairway_runner.submit import snapshot as code
 from fairway_runner.submit.prepare import prepare
 from fairway_runner.submit.rerun import job_file_of
@@ -106,7 +105,8 @@ class WorkflowState:
     states: list[TaskState]
     errors: dict[int, UserError] = field(default_factory=dict)
     """Errors by the step's index that block it now, but maybe not later."""
-    away: list[Finding] = field(default_factory=list)
+    away: list[UserError] = field(default_factory=list)
+    """Errors of targets whose steps were refreshed."""
     late: set[int] = field(default_factory=set)
     """Steps that waited on their target for a step that has just failed: what becomes of them is
     settled once that failure is known here."""
@@ -143,7 +143,7 @@ class WorkflowState:
     def look(self, patience: float, *, logs: bool = False) -> None:
         """Refreshes active steps; each target has that many seconds."""
         open_ = {i: own for i in self.going() if (own := self.run_of(self.steps[i]))}
-        self.away += refresh_all(open_.values(), patience=patience)
+        self.away += refresh_errors(open_.values(), patience=patience)
         self.bring_logs(logs=logs)
         for index, own in open_.items():
             with self.collecting_errors(index):
@@ -159,13 +159,12 @@ class WorkflowState:
 
     def raise_errors(self) -> None:
         """Raises UserError with the errors of steps, and of targets that do not answer."""
-        errors = list(self.errors.values())
+        errors = [*self.errors.values(), *self.away]
         found = list(dict.fromkeys(each for error in errors for each in error.findings))
-        found += [each for each in self.away if each not in found]
-        if found:
-            silent = any(each.id in (NO_ANSWER, NO_CONNECTION) for each in found)
+        if errors:
+            silent = any(isinstance(error, TargetUnavailable) for error in errors)
             kind = TargetUnavailable if silent else UserError
-            raise kind(found, exit_code=errors[0].exit_code if errors else 5)
+            raise kind(found, exit_code=errors[0].exit_code if self.errors else 5)
 
     def begin_next(self) -> bool:
         """Starts a step that is due, or settles that one never starts; False if none is left."""

@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from fairway_agent.records import OTHER_RELEASE
 from fairway_core.findings import Finding, UserError
 from fairway_runner.engines.outage import brief
 from fairway_runner.runs.records import FINAL_STATES, legible_facts, recorded_steps
@@ -49,10 +50,10 @@ def removable(
     for run in {run.id: run for run in runs}.values():
         try:
             state, ended = _end_of(run)
-        except FileNotFoundError:
+        except (FileNotFoundError, UserError):
             if names:
                 raise
-            continue  # another command has just removed it
+            continue  # another command has just removed it, or it is of another release
         if state not in FINAL_STATES and state != DAMAGED:
             if names:
                 hint = f"end it first: fairway cancel {run.id}"
@@ -71,7 +72,7 @@ def _unread(store: RunStore, chosen: Sequence[Run], *, is_named: bool) -> list[R
         with suppress(UserError):
             wanted += [each.run for each in recorded_steps(run.folder)]
         with suppress(FileNotFoundError):
-            if wanted and _end_of(run)[0] not in (*FINAL_STATES, DAMAGED):
+            if wanted and _may_go_on(run):
                 readers |= dict.fromkeys(wanted, run.id)
     for run in chosen:
         if is_named and (reader := readers.get(run.id)):
@@ -81,13 +82,22 @@ def _unread(store: RunStore, chosen: Sequence[Run], *, is_named: bool) -> list[R
     return [run for run in chosen if run.id not in readers]
 
 
+def _may_go_on(run: Run) -> bool:
+    try:
+        return _end_of(run)[0] not in (*FINAL_STATES, DAMAGED)
+    except UserError:
+        return True
+
+
 def _end_of(run: Run) -> tuple[str, float]:
     """Returns the run's state, and when it ended or else was created; of a damaged one, when its
-    folder was last written to."""
+    folder was last written to. Raises UserError for a run of another release: it may be active."""
     try:
-        status = run.status
-        return status.state, status.ended or run.record.created
-    except (UserError, OSError):
+        created, status = run.record.created, run.status
+        return status.state, status.ended or created
+    except (UserError, OSError) as error:
+        if isinstance(error, UserError) and error.findings[0].id == OTHER_RELEASE:
+            raise
         return DAMAGED, run.folder.stat().st_mtime
 
 

@@ -20,7 +20,7 @@ import shutil
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, suppress
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
@@ -379,8 +379,9 @@ class RunFolders:
             draft = self.folder / f".{record.id}.{os.urandom(4).hex()}"
             draft.mkdir()
             try:
-                facts, state = json.dumps(asdict(record), indent=1), json.dumps({"state": "queued"})
-                records = {"run.json": facts, "state.json": state, "lock": ""}
+                facts = {"run.json": record.to_json(), "state.json": RunState().to_json()}
+                records = {name: json.dumps(each, indent=1) for name, each in facts.items()}
+                records["lock"] = ""
                 for name, content in {**files, **records}.items():
                     path = draft / name
                     path.parent.mkdir(parents=True, exist_ok=True)
@@ -493,8 +494,13 @@ def steps_to_begin(run: RunFolder) -> list[str]:
 
 def require_one_job(run: R) -> R:
     """Returns the run. Raises UserError for one of several steps."""
-    if steps := recorded_steps(run.folder):
-        known = ", ".join(each.run for each in steps)
-        message = f"{run.id} is a run of several steps"
-        raise UserError.of("several-steps", message, f"name the run of one of them: {known}")
+    if recorded_steps(run.folder):
+        raise several_steps(run)
     return run
+
+
+def several_steps(run: RunFolder) -> UserError:
+    """Returns the error for a run of several steps, of which only one can be meant."""
+    known = ", ".join(each.run for each in recorded_steps(run.folder))
+    message = f"{run.id} is a run of several steps"
+    return UserError.of("several-steps", message, f"name the run of one of them: {known}")

@@ -11,7 +11,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from fairway_agent.quick import dataclass
-from fairway_agent.records import Fields, Integer, JsonRecord, Moment, Plain, Unfit, section_of
+from fairway_agent.records import (
+    FORMAT,
+    OTHER_HINT,
+    OTHER_RELEASE,
+    Fields,
+    Integer,
+    JsonRecord,
+    Moment,
+    OtherVersion,
+    Plain,
+    Unfit,
+    section_of,
+)
 from fairway_agent.spec import Retry, RunPlan, TaskSpec
 from fairway_agent.state_files import FINAL_STATES as FINAL_STATES
 from fairway_agent.state_files import RunState, TaskState
@@ -31,6 +43,8 @@ _MOST_TASKS = 1_000_000  # ten times the largest sweep
 @dataclass(frozen=True)
 class RunRecord(JsonRecord, called="run.json"):
     """Record of a submission; `created` is in seconds since 1970."""
+
+    VERSION = FORMAT
 
     id: Plain
     name: Plain
@@ -118,9 +132,12 @@ def launcher_options(folder: Path) -> Mapping[str, Any]:
 
 
 def read_as(path: Path, make: Callable[[Any], T]) -> T:
-    """Converts the content of a file with `make`. Raises the errors of `read_json`."""
+    """Converts the content of a file with `make`. Raises the errors of `read_json`, and UserError
+    for a record of another release."""
     try:
         return make(read_json(path))
+    except OtherVersion as error:
+        raise UserError.of(OTHER_RELEASE, f"{path}: {error}", OTHER_HINT) from None
     except Unfit as error:
         raise damaged(path, str(error)) from None
 

@@ -264,6 +264,14 @@ def refresh_all(
     those with metrics, even if they have ended; returns the problems of targets that do not answer,
     whose runs stay as they were last seen. All targets are asked in parallel; an unreachable one is
     asked once, and again for `patience` seconds, by default as long as its engine does."""
+    errors = refresh_errors(runs, logs=logs, patience=patience)
+    return list(dict.fromkeys(finding for error in errors for finding in error.findings))
+
+
+def refresh_errors(
+    runs: Iterable[Run], *, logs: bool = False, patience: float | None = None
+) -> list[UserError]:
+    """Refreshes runs as `refresh_all` does; returns the errors of their targets."""
     by_target: dict[str, dict[tuple[str, bool], list[Run]]] = {}
     for run in runs:
         try:
@@ -284,15 +292,15 @@ def refresh_all(
             found = list(pool.map(look, places))
     else:
         found = [*map(look, places)]
-    return list(dict.fromkeys(chain.from_iterable(found)))
+    return [*chain.from_iterable(found)]
 
 
 def _look(
     groups: Mapping[tuple[str, bool], Sequence[Run]], patience: float | None
-) -> list[Finding]:
-    """Refreshes the runs of one target, until it does not answer; returns the problems. Runs with
-    the same engine and the same need for logs are refreshed together."""
-    findings: list[Finding] = []
+) -> list[UserError]:
+    """Refreshes the runs of one target, until it does not answer; returns the errors. Runs with the
+    same engine and the same need for logs are refreshed together."""
+    errors: list[UserError] = []
     for (_, printed), runs in groups.items():
         try:
             engine = runs[0].engine
@@ -301,10 +309,10 @@ def _look(
         except UserError as error:
             from fairway_runner.engines.outage import TargetUnavailable
 
-            findings += error.findings
+            errors.append(error)
             if isinstance(error, TargetUnavailable):
                 break
-    return findings
+    return errors
 
 
 def enter(

@@ -25,8 +25,11 @@ if TYPE_CHECKING:
 # Seconds to retry an unavailable target, if there is another.
 _BRIEF = 60.0
 
-# IDs of findings that a target has no room: no host, or a pool that cannot grow or is broken.
-_NO_ROOM = frozenset({"no-address", "resize-error", "unfit-nodes", "pool-disabled"})
+# IDs of findings that a target has no room: no host, nothing that listens at its address on this
+# machine, or a pool that cannot grow or is broken.
+_NO_ROOM = frozenset(
+    {"no-address", outage.NO_LISTENER, "resize-error", "unfit-nodes", "pool-disabled"}
+)
 
 _IN_ORDER = "give an order of your own: -s 'target=[FIRST, SECOND]'"
 

@@ -236,7 +236,7 @@ def test_batch_tracking_writes_an_ending_only_at_the_end_or_for_idle_gpus(
     assert not file.exists()
     mine.nodes.over = Over("max_cost", "why")
     mine.task.record(TaskState("failed", exit_code=124, ended=1e9))
-    state = {"state": "failed", "exit_code": 124, "ended": 1e9, "stopped": True}
+    state = {"version": 1, "state": "failed", "ended": 1e9, "exit_code": 124, "stopped": True}
     names = {"job": "job-a", "task": "0", "node": "n1"}
     over = {"limit": "max_cost", "why": "why"}
     assert json.loads(file.read_text()) == {**names, **over, "state": state}

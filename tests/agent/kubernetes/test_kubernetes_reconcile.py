@@ -257,4 +257,5 @@ def test_kubernetes_reconcile_names_a_damaged_file(cluster: Cluster) -> None:
     folder = cluster.submitted([1])
     (folder / "control.json").write_text('{"parts": [')
     report = looking.states(cluster.shared, ASKED, io.BytesIO()).runs["job-a"]
-    assert "control.json: damaged" in (report.damaged or "")
+    assert report.damaged is not None
+    assert "control.json: damaged" in report.damaged[1]

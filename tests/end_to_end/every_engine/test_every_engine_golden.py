@@ -30,7 +30,7 @@ def plain(value: Any, words: dict[str, str], name: str = "") -> Any:
     return value
 
 
-@pytest.mark.one_engine("local")
+@pytest.mark.one_engine("local", "ssh")
 def test_commands_print_the_golden_output_for_a_run(fairway: Fairway, place: Place) -> None:
     fields = {"params": {"x": 0}, "outputs": {"model": {"when": "always"}}}
     sweep = {"points": [{"grid": {"x": [1, 4]}}]}

@@ -175,7 +175,7 @@ def test_kubernetes_exec_without_a_usable_sleep_sends_one_heartbeat(
         ),
         # Nothing listens on this machine. `no-connection` would be retried while a run is followed.
         *(
-            (said, "refused-connection", "is the cluster up, or the tunnel to it?")
+            (said, "no-listener", "is the cluster up, or the tunnel to it?")
             for said in (
                 "The connection to the server 127.0.0.1:6443 was refused - did you?",
                 "The connection to the server localhost:8080 was refused - did you?",

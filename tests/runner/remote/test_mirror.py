@@ -44,6 +44,9 @@ class Near(Here):
         return Ended(0, said.getvalue().encode(), "")
 
 
+NEWER = '{"version": 7, "state": "running"}'
+
+
 @pytest.fixture
 def mirror(tmp_path: Path) -> Mirror:
     """The runs of a shared folder on this machine."""
@@ -386,15 +389,20 @@ def test_mirror_adopt_reports_its_targets_damaged_runs_only(mirror: Mirror, tmp_
 
 
 @pytest.mark.parametrize(
-    ("place", "file", "text"),
+    ("place", "file", "text", "id_"),
     [
-        *(("there", file, '{"state": "run') for file in ("state.json", "tasks/0/state.json")),
-        *(("here", file, "{") for file in ("engine.json", "tasks/0/state.json")),
-        ("here", "engine.json", '{"submission": "x"}'),
+        *(
+            ("there", file, text, id_)
+            for file in ("state.json", "tasks/0/state.json")
+            for text, id_ in (('{"state": "run', "damaged-run"), (NEWER, "other-release"))
+        ),
+        *(("here", file, "{", "damaged-run") for file in ("engine.json", "tasks/0/state.json")),
+        ("here", "tasks/0/state.json", NEWER, "other-release"),
+        ("here", "engine.json", '{"submission": "x"}', "damaged-run"),
     ],
 )
 def test_mirror_refresh_of_a_damaged_run_updates_the_others(
-    mirror: Mirror, tmp_path: Path, place: str, file: str, text: str
+    mirror: Mirror, tmp_path: Path, place: str, file: str, text: str, id_: str
 ) -> None:
     broken, sound = (submitted(tmp_path, name) for name in ("job-1", "job-2"))
     for run in (broken, sound):
@@ -403,8 +411,8 @@ def test_mirror_refresh_of_a_damaged_run_updates_the_others(
     damaged = (broken.folder if place == "here" else there(tmp_path, broken)) / file
     damaged.parent.mkdir(parents=True, exist_ok=True)
     damaged.write_text(text)
-    said = rf"job-1/{file}: damaged: "
-    assert refused(lambda: mirror.refresh([broken, sound]), said).id == "damaged-run"
+    said = rf"job-1/{file}: {'of another release' if text == NEWER else 'damaged'}: "
+    assert refused(lambda: mirror.refresh([broken, sound]), said).id == id_
     assert (broken.state, sound.state) == ("queued", "succeeded")
     if place == "there":
         refused(lambda: mirror.require_latest(broken), said)

@@ -77,24 +77,25 @@ def test_ssh_and_rsync_get_the_destination_after_a_double_dash(log: Path, tmp_pa
 
 
 REFUSED = "ssh: connect to host {} port 22: Connection refused"
+DENIED = "me@{}: Permission denied (publickey)."
 
 
 @pytest.mark.parametrize(
-    ("address", "said", "tries", "hint"),
+    ("address", "said", "tries", "id_", "hint"),
     [
-        ("127.0.0.1", REFUSED, 1, "try: ssh me@127.0.0.1"),
-        ("192.0.2.4", REFUSED, 3, "try: ssh me@192.0.2.4"),
-        ("192.0.2.4", "me@{}: Permission denied (publickey).", 1, "is the key loaded (ssh-add)"),
+        ("127.0.0.1", REFUSED, 1, "no-listener", "try: ssh me@127.0.0.1"),
+        ("192.0.2.4", REFUSED, 3, "no-connection", "try: ssh me@192.0.2.4"),
+        ("192.0.2.4", DENIED, 1, "refused-connection", "is the key loaded (ssh-add)"),
     ],
 )
 def test_ssh_connection_is_retried_unless_the_failure_is_permanent(
-    ssh_that: SshThat, address: str, said: str, tries: int, hint: str
+    ssh_that: SshThat, address: str, said: str, tries: int, id_: str, hint: str
 ) -> None:
     said = said.format(address)
     tried = ssh_that(f'echo "{said}" >&2; exit 255')
     host = Ssh(address, "me")
     finding = refused(lambda: host.run(["true"], deadline=600.0), code=5)
-    assert finding.message == f"me@{address} cannot be reached: {said}"
+    assert (finding.id, finding.message) == (id_, f"me@{address} cannot be reached: {said}")
     assert hint in finding.hint
     assert len(tried.read_text().splitlines()) == tries
     host.close()

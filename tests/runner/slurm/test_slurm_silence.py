@@ -61,18 +61,26 @@ def going_run(folder: Path, after: tuple[str, ...] = ()) -> None:
 
 
 @pytest.mark.parametrize("file", ["state.json", "tasks/0/state.json", "control.json"])
+@pytest.mark.parametrize(
+    ("text", "id_", "why"),
+    [
+        ('{"state": "run', "damaged-run", "damaged"),
+        ('{"version": 7}', "other-release", "of another release: its version is 7"),
+    ],
+)
 def test_slurm_states_report_a_damaged_run_and_the_others(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str, text: str, id_: str, why: str
 ) -> None:
     monkeypatch.setattr(runs, "jobs_named", lambda _: [])
     monkeypatch.setattr(runs, "look_up", lambda *_: None)
     for name in ("job-1", "job-2"):
         going_run(tmp_path / "runs" / name)
-    (tmp_path / "runs" / "job-1" / file).write_text('{"state": "run')
+    (tmp_path / "runs" / "job-1" / file).write_text(text)
     request = StatesRequest({"job-1": RunRequest(), "job-2": RunRequest()})
     found = runs.states(tmp_path, request, io.BytesIO()).to_json()["runs"]
     assert isinstance(found, dict)
-    assert f"job-1/{file}: damaged: " in found["job-1"]["damaged"]
+    known, said, _ = found["job-1"]["damaged"]
+    assert (known, f"job-1/{file}: {why}" in said) == (id_, True)
     assert found["job-2"]["state"]["state"] == "lost"  # as Slurm knows no job of it
 
 

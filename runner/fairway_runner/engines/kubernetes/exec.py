@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 from fairway_boot.files import NO_CONNECTION
 from fairway_core.findings import UserError
 from fairway_core.kubernetes.credentials import credentials_of
-from fairway_runner.engines.outage import LEAST, Silence, TargetUnavailable
+from fairway_runner.engines.outage import LEAST, NO_LISTENER, Silence, TargetUnavailable
 from fairway_runner.engines.remote.connection import (
     Command,
     Connection,
@@ -115,7 +115,7 @@ _NOT_REACHED = re.compile(
 # is a tunnel that was there before.
 _REFUSED_HERE = {
     r"(?:server|dial tcp) (?:127\.|localhost\b|\[::1\]).* refused": (
-        "refused-connection",
+        NO_LISTENER,
         "is the cluster up, or the tunnel to it? is it the right one? try: {kubectl}",
     )
 }

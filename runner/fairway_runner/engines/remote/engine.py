@@ -40,9 +40,9 @@ from fairway_runner.engines.engine import (
 from fairway_runner.engines.outage import Refused, StillUnavailable, clock, no_refusal, warn
 from fairway_runner.engines.remote import submission_state
 from fairway_runner.engines.remote.connection import COMMAND_TIMEOUT, is_here, of_shell
-from fairway_runner.engines.remote.mirror import SHARED, Mirror, end_cancelled
+from fairway_runner.engines.remote.mirror import SHARED, Mirror
 from fairway_runner.engines.remote.remote_host import RemoteHost, connection_to
-from fairway_runner.engines.remote.submission_state import Submission
+from fairway_runner.engines.remote.submission_state import Submission, end_cancelled
 from fairway_runner.runs.records import GONE, SESSION, known_grace, known_state
 from fairway_runner.targets.lookup import submitted_to
 

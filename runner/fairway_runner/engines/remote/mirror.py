@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from fairway_agent import state_files
 from fairway_agent.quick import dataclass
-from fairway_agent.records import HINT, Fields, Unfit, excerpt
+from fairway_agent.records import OTHER_RELEASE, Fields, OtherVersion, Unfit, excerpt
 from fairway_agent.shared.reports import (
     MOST,
     InputsReport,
@@ -35,7 +35,11 @@ from fairway_core import archives
 from fairway_core.findings import Finding, Severity, UserError
 from fairway_runner.engines.outage import Refused, gone_input
 from fairway_runner.engines.remote.connection import STRANGE
-from fairway_runner.engines.remote.submission_state import Submission
+from fairway_runner.engines.remote.submission_state import (
+    Submission,
+    end_cancelled,
+    note_cut_off,
+)
 from fairway_runner.runs.figures import is_node_name
 from fairway_runner.runs.folder import MIRROR_LOCK, RunFolder, RunFolders, TakenId
 from fairway_runner.runs.kept import files_of
@@ -85,7 +89,8 @@ def adopted_record(run_id: str, files: Any, target: Target) -> tuple[RunRecord, 
 def unreadable(run_id: str, target: Target, error: Unfit, hint: str) -> Finding:
     """Returns the warning of a run on a target that cannot be adopted."""
     message = f"`{run_id[:70]}` on `{target.name}` is a run that cannot be read: {error}"
-    return Finding("damaged-run", message, hint, severity=Severity.WARNING)
+    id_ = OTHER_RELEASE if isinstance(error, OtherVersion) else "damaged-run"
+    return Finding(id_, message, hint, severity=Severity.WARNING)
 
 
 def _json(files: Mapping[str, str], name: str) -> dict[str, Any]:
@@ -330,7 +335,7 @@ def _requests(
         try:
             last = Submission.read(run)
             if last is None:
-                _say_cut_off(run)
+                note_cut_off(run)
                 continue
             final = known_state(run.folder).is_final
             sampled = samples and not last.sampled
@@ -348,19 +353,7 @@ def _requests(
 
 
 def _damaged(reports: Iterable[RunReport | None]) -> list[Finding]:
-    return [Finding("damaged-run", each.damaged, HINT) for each in reports if each and each.damaged]
-
-
-def _say_cut_off(run: RunFolder) -> None:
-    reason, state = run.cut_off, known_state(run.folder)
-    if reason and state.reason != reason:
-        state_files.write(run.folder, replace(state, reason=reason))
-
-
-def end_cancelled(run: RunFolder) -> None:
-    """Writes the end of a run whose end the cluster will never report."""
-    state = replace(known_state(run.folder), state="cancelled", reason=None, ended=time.time())
-    state_files.write(run.folder, state)
+    return [Finding(*each.damaged) for each in reports if each and each.damaged]
 
 
 def _apply(
@@ -376,7 +369,7 @@ def _apply(
             lost = replace(known_state(run.folder), state="lost", reason=GONE, ended=time.time())
             state_files.write(run.folder, lost)
         elif found is None or found.state is None or found.state.submission < last.submission:
-            _say_cut_off(run)  # the cluster has its files, or knows only an earlier submission
+            note_cut_off(run)  # the cluster has its files, or knows only an earlier submission
         elif known_state(run.folder).is_final:
             add_pieces(run, found)
         else:

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 from fairway_agent.quick import dataclass
 from fairway_boot.files import NO_CONNECTION
 from fairway_core.findings import UserError
-from fairway_runner.engines.outage import LEAST, Silence, TargetUnavailable, warn
+from fairway_runner.engines.outage import LEAST, NO_LISTENER, Silence, TargetUnavailable, warn
 from fairway_runner.engines.remote import bastion
 from fairway_runner.engines.remote.connection import (
     COPY_TIMEOUT,
@@ -402,6 +402,8 @@ class Ssh(Connection):
         hint = next(hints, None) or bastion.hint_for(self.host, self.reach)
         message = f"{self.name} cannot be reached: {last_line(said) or 'the connection broke'}"
         hint = hint.format(ssh=by_hand)
-        if any(text in said for text in _REFUSALS) or self._is_refused_here(said):
+        if any(text in said for text in _REFUSALS):
             return UserError.of("refused-connection", message, hint, exit_code=5)
+        if self._is_refused_here(said):
+            return UserError.of(NO_LISTENER, message, hint, exit_code=5)
         return TargetUnavailable.of(NO_CONNECTION, message, hint, exit_code=5)

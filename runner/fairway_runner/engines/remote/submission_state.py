@@ -1,7 +1,9 @@
-"""A run's submission to a cluster or a pool, as known here: the run's file `engine.json`."""
+"""A run's submission to a cluster or a pool, as known here: the run's file `engine.json`, and the
+states of the run that its target never reports, as it has not begun there or is to run again."""
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Self
 
@@ -69,3 +71,16 @@ def queue_tasks_again(run: RunFolder) -> dict[str, int]:
         if status:
             state_files.write(run.task_folder(number), status.again)
     return attempts
+
+
+def note_cut_off(run: RunFolder) -> None:
+    """Gives the run a reason if its submission was interrupted."""
+    reason, state = run.cut_off, known_state(run.folder)
+    if reason and state.reason != reason:
+        state_files.write(run.folder, replace(state, reason=reason))
+
+
+def end_cancelled(run: RunFolder) -> None:
+    """Writes the end of a run whose end the cluster will never report."""
+    state = replace(known_state(run.folder), state="cancelled", reason=None, ended=time.time())
+    state_files.write(run.folder, state)
