@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING, TypeVar
 
 from fairway_agent import job_facts
 from fairway_agent.outputs import draft_of
-from fairway_agent.records import Fields, Unfit
+from fairway_agent.records import Fields, InvalidRecord
 from fairway_boot import files
 from fairway_boot import http as azure
-from fairway_boot.files import Fault
+from fairway_boot.files import AgentError
 from fairway_boot.http import Failure, send
 from fairway_boot.identity import KeyVault, bearer, own_bearer, reading
 from fairway_boot.imds import PEOPLE_FROM
@@ -45,7 +45,8 @@ _ROLE = "check that the nodes' identity has the role AcrPull there"
 
 def log_in(runtime: str, program: str, image: str, folder: str) -> dict[str, str]:
     """Logs in to the image's Azure registry, with credentials in the folder, and returns the
-    variables that let the runtime pull it; none for another one. Raises Fault if it is refused."""
+    variables that let the runtime pull it; none for another one. Raises AgentError if it is
+    refused."""
     server = image.partition("/")[0]
     if not server.endswith(".azurecr.io"):
         return {}
@@ -53,7 +54,9 @@ def log_in(runtime: str, program: str, image: str, folder: str) -> dict[str, str
     try:
         token = exchange_token(f"https://{server}", server, own)
     except Failure as error:
-        raise Fault("no-access", f"{server} does not let this node in: {error}", _ROLE) from None
+        raise AgentError(
+            "no-access", f"{server} does not let this node in: {error}", _ROLE
+        ) from None
     if runtime in ("apptainer", "singularity"):
         prefix = runtime.upper()
         return {f"{prefix}_DOCKER_USERNAME": _NOBODY, f"{prefix}_DOCKER_PASSWORD": token}
@@ -68,7 +71,7 @@ def log_in(runtime: str, program: str, image: str, folder: str) -> dict[str, str
     done = subprocess.run(words, env=environment, input=token.encode(), capture_output=True)
     if done.returncode:
         said = done.stderr.decode(errors="replace").strip().splitlines() or ["no reason given"]
-        raise Fault("no-access", f"{server} does not let this node in: {said[-1]}", _ROLE)
+        raise AgentError("no-access", f"{server} does not let this node in: {said[-1]}", _ROLE)
     return found
 
 
@@ -95,7 +98,8 @@ def secrets_of(run: Path) -> dict[str, str]:
 def secret_values(
     sources: Mapping[str, str], address: str, bearer: Callable[[str], dict[str, str]] = own_bearer
 ) -> dict[str, str]:
-    """Returns the secrets by variable. Raises Fault, without a value, if one cannot be read."""
+    """Returns the secrets by variable. Raises AgentError, without a value, if one cannot be
+    read."""
     # People's accounts read secrets through a service.
     has_service = os.getuid() >= PEOPLE_FROM and _SERVICE.is_socket()
     read = _ask_service if has_service else KeyVault(address, bearer).read
@@ -119,7 +123,7 @@ def _ask_service(name: str) -> str:
         if (error := answer.text_or_none("error")) is not None:
             raise Failure(403, "Forbidden", error)
         return answer.text("value")
-    except (OSError, ValueError, Unfit) as error:
+    except (OSError, ValueError, InvalidRecord) as error:
         raise Failure(0, "NoAnswer", str(error)) from None
 
 
@@ -143,8 +147,8 @@ class Blob:
 
 
 def stage(entry: Staged, folder: Path) -> int:
-    """Downloads an entry's blobs into the folder and returns how many were copied. Raises Fault if
-    there are none, or one cannot be."""
+    """Downloads an entry's blobs into the folder and returns how many were copied. Raises
+    AgentError if there are none, or one cannot be."""
     from concurrent.futures import ThreadPoolExecutor
 
     folder.mkdir(parents=True, exist_ok=True, mode=0o755)
@@ -153,7 +157,7 @@ def stage(entry: Staged, folder: Path) -> int:
         if not blobs:
             message = f"there is nothing at {entry.container}:{entry.path} to be staged"
             hint = "is its name right? list the container: fairway data ls TARGET:CONTAINER"
-            raise Fault("no-input", message, hint, 2)
+            raise AgentError("no-input", message, hint, 2)
         blobs = without_folders(blobs)
         index = files.read_json(folder / _INDEX)
         for path in set(index) - {blob.path for blob in blobs}:
@@ -169,13 +173,13 @@ def stage(entry: Staged, folder: Path) -> int:
 
 def without_folders(blobs: list[Blob]) -> list[Blob]:
     """Returns the blobs without the empty ones that have others below them: blobfuse2 makes them of
-    folders. Raises Fault for one whose path is a folder of another and that is not empty."""
+    folders. Raises AgentError for one whose path is a folder of another and that is not empty."""
     folders = {str(folder) for b in blobs for folder in PurePosixPath(b.name).parents}
     inside = {str(folder): b.name for b in blobs for folder in PurePosixPath(b.path).parents}
     for blob in blobs:
         if blob.size and blob.path in inside:
             both = f"{blob.name} and {inside[blob.path]}"
-            raise Fault("bad-input", f"the blobs {both} cannot both be files here", _RENAME, 2)
+            raise AgentError("bad-input", f"the blobs {both} cannot both be files here", _RENAME, 2)
     return [blob for blob in blobs if blob.size or blob.name not in folders]
 
 
@@ -210,19 +214,19 @@ def _page(url: str, what: str) -> Element:
 
 def _retried(message: str, act: Callable[[], T]) -> T:
     """Returns the result of a function, which is called again if a connection breaks. Raises a
-    Fault with the message if it always does."""
+    AgentError with the message if it always does."""
     why = ""
     for _ in range(_TRIES):
         try:
             return act()
         except (OSError, http.client.HTTPException, SyntaxError) as error:  # it is XML's own error
             why = str(error) or type(error).__name__
-    raise Fault("no-input", f"{message}: {why}", "once that is fixed: fairway retry RUN")
+    raise AgentError("no-input", f"{message}: {why}", "once that is fixed: fairway retry RUN")
 
 
 def path_below(name: str, path: str) -> str | None:
     """Returns a blob's path relative to the staged `path`, or None for a blob outside of it and for
-    a folder marker. Raises Fault for a name that no file can have."""
+    a folder marker. Raises AgentError for a name that no file can have."""
     base = path.rstrip("/")
     if name == base and not path.endswith("/"):
         return name.rpartition("/")[2]
@@ -232,7 +236,7 @@ def path_below(name: str, path: str) -> str | None:
     if not relative or relative.endswith("/"):
         return None
     if ".." in relative.split("/"):
-        raise Fault("bad-input", f"the blob {name} cannot be a file here", _RENAME, 2)
+        raise AgentError("bad-input", f"the blob {name} cannot be a file here", _RENAME, 2)
     return relative
 
 

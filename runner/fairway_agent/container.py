@@ -24,7 +24,7 @@ from fairway_agent.fanout import launchers
 from fairway_agent.quick import dataclass
 from fairway_agent.resources import CORES, GPUS
 from fairway_boot import files
-from fairway_boot.files import Fault
+from fairway_boot.files import AgentError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -52,7 +52,7 @@ _BOOT = Path("/proc/sys/kernel/random/boot_id")
 def image_store_options() -> tuple[str, ...]:
     """Returns options that give this user's tasks an image store on the node's local disk: a home
     on NFS cannot hold layers, and a login session's runtime directory disappears with the session.
-    Raises Fault if the folder belongs to another user."""
+    Raises AgentError if the folder belongs to another user."""
     place = scratch.own_folder(scratch.root() / "podman")
     state, boot = place / "run", _BOOT.read_text(encoding="ascii")
     os.environ["XDG_RUNTIME_DIR"] = str(state)
@@ -72,7 +72,7 @@ def image_store_options() -> tuple[str, ...]:
 def fetch_image(podman: Sequence[str], image: str, environment: Mapping[str, str]) -> None:
     """Pulls the image unless the host has it, once for all tasks that want it at the same time, and
     first removes what killed tasks have left. `environment` must not be a task's: Podman leaves a
-    process behind for later use. Raises Fault if the image cannot be pulled."""
+    process behind for later use. Raises AgentError if the image cannot be pulled."""
     with _kept_image(image) as file:
         # Containers of Fairway whose starter is gone: its process ID ends the name.
         listing = [*podman, "ps", "--all", "--filter=label=fairway.run", "--format={{.Names}}"]
@@ -88,7 +88,7 @@ def fetch_image(podman: Sequence[str], image: str, environment: Mapping[str, str
         if code := subprocess.call(words, env=own, stdout=subprocess.DEVNULL):
             login = "podman login --authfile ~/.config/containers/auth.json SERVER"
             hint = f"its own message is above; for a registry that asks who you are: {login}"
-            raise Fault("no-image", f"Podman cannot pull {image}", hint, code)
+            raise AgentError("no-image", f"Podman cannot pull {image}", hint, code)
 
 
 RUNTIMES = ("docker", "podman", "apptainer", "singularity", "enroot")
@@ -215,7 +215,7 @@ def apptainer(program: str, container: Container, bound: Sequence[str], here: st
 
 
 def require_memory(container: Container) -> None:
-    """Raises Fault if the host's /dev/shm, which the container shares, is too small."""
+    """Raises AgentError if the host's /dev/shm, which the container shares, is too small."""
     wanted = container.shm_size
     if not wanted:
         return
@@ -223,7 +223,7 @@ def require_memory(container: Container) -> None:
     have = shutil.disk_usage("/dev/shm").total  # noqa: S108 - the node's shared memory
     if have < size:
         message = f"the node has {have >> 20} MiB of shared memory, and the job needs {wanted}"
-        raise Fault("no-memory", message, "use a larger VM size, or set a smaller shm_size", 2)
+        raise AgentError("no-memory", message, "use a larger VM size, or set a smaller shm_size", 2)
 
 
 def missing(where: str) -> tuple[str, str]:
@@ -235,7 +235,7 @@ def missing(where: str) -> tuple[str, str]:
 def main() -> None:
     try:
         sys.exit(_run(Path(sys.argv[1]), sys.argv[2:]))
-    except Fault as fault:
+    except AgentError as fault:
         hint = fault.record["hint"]
         sys.stderr.write(f"error: {fault}{hint and f' ({hint})'}\n")
         sys.exit(int(str(fault.record["exit_code"])))
@@ -247,7 +247,7 @@ def _run(run: Path, command: Sequence[str]) -> int:
     assert container is not None, "only what runs in one is started by this"
     runtime = find_runtime()
     if runtime is None:
-        raise Fault("no-containers", *missing(os.uname().nodename), 4)
+        raise AgentError("no-containers", *missing(os.uname().nodename), 4)
     if runtime.is_rootless and target.engine != "local":
         runtime = replace(runtime, options=image_store_options())
     environment = _environment(runtime, target)
@@ -356,7 +356,8 @@ def _kept_image(image: str) -> Iterator[Path]:
 
 
 def _import(runtime: Runtime, image: str) -> str:
-    """Returns the image's file, which is imported once per host. Raises Fault if that fails."""
+    """Returns the image's file, which is imported once per host. Raises AgentError if that
+    fails."""
     with _kept_image(image) as file:
         if not file.exists():
             draft = file.with_suffix(".new")
@@ -364,7 +365,7 @@ def _import(runtime: Runtime, image: str) -> str:
             address = f"docker://{for_enroot(image)}"
             if code := subprocess.call([runtime.program, "import", "--output", draft, address]):
                 hint = f"see why on the node: enroot import {address}"
-                raise Fault("no-image", f"enroot cannot import {image}", hint, code)
+                raise AgentError("no-image", f"enroot cannot import {image}", hint, code)
             draft.replace(file)
     return str(file)
 

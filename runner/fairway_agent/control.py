@@ -3,10 +3,11 @@
 `parts` are the jobs that the scheduler was asked for, and `complete` is true if it has all of them.
 `cancelled` is the submission that the user has cancelled, and `cancelled_tasks` the tasks cancelled
 one by one. `started` is the time at which the run became active, and `limit` the limit of its own
-that it has exceeded. `unmet` lists the reasons against starting the run, once the runs that it
-depends on have ended. `notified` lists the events that were reported to somebody. `final` holds the
-tasks whose final state is known, and `best` the tasks of other runs whose outputs this run uses.
-All fields but `best` belong to one submission, which counts the starts of the run from 0.
+that it has exceeded. `failed_dependencies` lists the reasons against starting the run, once the
+runs that it depends on have ended. `notified` lists the events that were reported to somebody.
+`final` holds the tasks whose final state is known, and `best` the tasks of other runs whose outputs
+this run uses. All fields but `best` belong to one submission, which counts the starts of the run
+from 0.
 
 On Kubernetes `ended` holds the Jobs and pods that the controller has ended, and `blocked` the tasks
 or objects that cannot start, each with the reason; `lacking` holds the tasks whose first pod waits
@@ -31,10 +32,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from fairway_agent import records, state_files
 from fairway_agent.quick import dataclass
-from fairway_agent.records import Damaged, JsonRecord, Unfit
-from fairway_agent.resources import Wanted, numbers_of, ranges
+from fairway_agent.records import InvalidRecord, JsonRecord, UnreadableFile
+from fairway_agent.resources import ResourceRequest, numbers_of, ranges
 from fairway_agent.spec import FIGURES, LAST
-from fairway_agent.state_files import BestTasks, Over, RunState
+from fairway_agent.state_files import BestTasks, ExceededLimit, RunState
 from fairway_boot import files
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ class Numbers(tuple[int, ...]):
         try:
             found = numbers_of(str(facts), _MOST)
         except ValueError as error:
-            raise Unfit(str(error)) from None
+            raise InvalidRecord(str(error)) from None
         return cls(found)
 
     def to_json(self) -> str:
@@ -68,11 +69,11 @@ class Numbers(tuple[int, ...]):
 
 
 @dataclass(frozen=True)
-class Part(JsonRecord, called="a part"):
+class Part(JsonRecord, label="a part"):
     """Tasks of one `stage` (`tasks` or `finally`) that the scheduler runs as one job. `indices` are
     the tasks' numbers, and their elements in an array; `job` is "" until it is submitted. `gpus`
-    and `cores` are each task's share of its node, unless it takes all of it, and `part` is that
-    share as a fraction."""
+    and `cores` are each task's share of its node, unless it takes all of it, and `node_fraction` is
+    that share as a fraction."""
 
     ONE_OF: ClassVar[dict[str, tuple[str, ...]]] = {"stage": ("tasks", "finally")}
 
@@ -84,11 +85,11 @@ class Part(JsonRecord, called="a part"):
     job: str = ""
     gpus: int | None = None
     cores: int | None = None
-    part: float | None = None
+    node_fraction: float | None = None
 
     @property
-    def wanted(self) -> Wanted | None:
-        return Wanted.of(self.gpus, self.cores)
+    def wanted(self) -> ResourceRequest | None:
+        return ResourceRequest.of(self.gpus, self.cores)
 
     def task_name(self, index: int) -> str:
         return LAST if self.stage == "finally" else str(index)
@@ -105,7 +106,7 @@ class Part(JsonRecord, called="a part"):
     def is_array(self) -> bool:
         return len(self.indices) > 1
 
-    def element(self, index: int) -> tuple[str, int]:
+    def job_and_index(self, index: int) -> tuple[str, int]:
         return self.job, index if self.is_array else -1
 
     def comment(self, run: Path, submission: int) -> str:
@@ -127,7 +128,7 @@ def own_comment(run: Path) -> str:
 
 
 @dataclass(frozen=True)
-class Control(JsonRecord, called="the control record"):
+class Control(JsonRecord, label="the control record"):
     """Control record of a run; the module's docstring describes the fields."""
 
     VERSION = records.FORMAT
@@ -138,8 +139,8 @@ class Control(JsonRecord, called="the control record"):
     cancelled: int | None = None
     cancelled_tasks: Mapping[str, int] = field(default_factory=dict)
     started: float | None = None
-    limit: Over | None = None
-    unmet: tuple[str, ...] | None = None
+    limit: ExceededLimit | None = None
+    failed_dependencies: tuple[str, ...] | None = None
     notified: tuple[str, ...] = ()
     final: Mapping[str, Numbers] = field(default_factory=dict)
     best: BestTasks = field(default_factory=dict)
@@ -180,7 +181,7 @@ class Control(JsonRecord, called="the control record"):
 
 
 def read(folder: Path) -> Control:
-    """Returns a run's control record, or an empty one. Raises Fault if the file is damaged."""
+    """Returns a run's control record, or an empty one. Raises AgentError if the file is damaged."""
     return records.read(folder / FILE, Control.from_json) or Control()
 
 
@@ -257,7 +258,7 @@ def start_supervisor(
     said: bytes = b"",
 ) -> None:
     """Starts the supervisor of a run, for all of its tasks or for a retry, hands it the run's lock
-    and pipes `said` to it; returns once it is under way. Raises Fault if it does not start."""
+    and pipes `said` to it; returns once it is under way. Raises AgentError if it does not start."""
     import subprocess  # reading the record starts nothing
 
     from fairway_agent import processes
@@ -287,7 +288,7 @@ def start_supervisor(
             why = file.read_text(errors="replace").strip().splitlines() or ["it gave no reason"]
             message = f"the run's supervisor did not start: {why[-1]}"
             hint = f"see all that it says, on {os.uname().nodename}: cat {file}"
-            raise files.Fault("not-started", message, hint)
+            raise files.AgentError("not-started", message, hint)
 
 
 def end_supervisor(folder: Path, submission: int) -> RunState:
@@ -295,7 +296,7 @@ def end_supervisor(folder: Path, submission: int) -> RunState:
     first, and holds if the supervisor dies before it has ended the run."""
     import signal
 
-    with suppress(Damaged, OSError):  # the signal says it too
+    with suppress(UnreadableFile, OSError):  # the signal says it too
         cancel(folder, submission)
     return signal_supervisor(folder, signal.SIGUSR1)
 
@@ -307,7 +308,7 @@ def signal_supervisor(folder: Path, number: signal.Signals) -> RunState:
         time.sleep(PAUSE)  # it is about to record its process ID
         status = state_files.read_run(folder) or RunState()
     # While the lock is held, the process ID has not been reused.
-    if status.goes_on and status.supervisor is not None and is_supervised(folder):
+    if status.is_active and status.supervisor is not None and is_supervised(folder):
         with suppress(ProcessLookupError):  # it has just ended by itself
             os.kill(status.supervisor, number)
     return status
@@ -325,7 +326,7 @@ def lost_state(folder: Path, state: RunState, reason: str) -> RunState:
     for sign in (folder / state_files.FILE, *(folder / FIGURES).glob("*.jsonl")):
         with suppress(OSError):
             ended = max(ended, sign.stat().st_mtime)
-    with suppress(Damaged):
+    with suppress(UnreadableFile):
         if read(folder).of(state.submission).is_cancelled:
             return replace(state, state="cancelled", reason=None, ended=ended or None)
     return replace(state, state="lost", reason=state.reason or reason, ended=ended or None)

@@ -19,7 +19,7 @@ PRIORITIES = {"low": -500, "normal": 0, "high": 500}
 
 
 @dataclass(frozen=True, slots=True)
-class Container(JsonRecord, called="the container"):
+class Container(JsonRecord, label="the container"):
     """The container of a job's tasks: its image, extra runtime options, and the size of /dev/shm,
     in Docker's notation, if the job sets one."""
 
@@ -29,7 +29,7 @@ class Container(JsonRecord, called="the container"):
 
 
 @dataclass(frozen=True, slots=True)
-class JobFacts(JsonRecord, called="the job"):
+class JobFacts(JsonRecord, label="the job"):
     """A job's container, if it has one; its `priority`, a word of PRIORITIES or a number; the
     sources of its secrets by their variables; and its `setup`, as the job has it."""
 
@@ -53,7 +53,7 @@ class JobFacts(JsonRecord, called="the job"):
 
     def check(self, found: Fields) -> None:
         if isinstance(self.priority, str) and self.priority not in PRIORITIES:
-            raise found.unfit("priority")
+            raise found.invalid("priority")
 
 
 class TargetFacts(NamedTuple):
@@ -91,7 +91,7 @@ class TargetFacts(NamedTuple):
 
 
 def of_job(run: Path) -> JobFacts:
-    """Reads the facts about the run's job. Raises Fault if the file is damaged."""
+    """Reads the facts about the run's job. Raises AgentError if the file is damaged."""
     return read(run / "job.json", JobFacts.from_json) or JobFacts()
 
 

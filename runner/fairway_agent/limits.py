@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 
 from fairway_agent import control, job_facts, state_files
 from fairway_agent.quick import dataclass
-from fairway_agent.records import Fields, Unfit
+from fairway_agent.records import Fields, InvalidRecord
 from fairway_agent.sampler import SLOWER
-from fairway_agent.state_files import Over
+from fairway_agent.state_files import ExceededLimit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -30,32 +30,36 @@ _SILENT = 60.0  # seconds until a silent task counts as gone
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class NodeUsage:
     """A run's use so far, in node-seconds, and how many `nodes`, or fractions, it holds."""
 
     seconds: float = 0.0
     nodes: float = 0
 
 
-def exceeded_limit(plan: RunPlan, now: float, started: float | None, held: Held) -> Over | None:
+def exceeded_limit(
+    plan: RunPlan, now: float, started: float | None, usage: NodeUsage
+) -> ExceededLimit | None:
     """Returns the limit that a run has exceeded, or None; None also before it has begun."""
     if started is None:
         return None
     most, budget = plan.max_duration, plan.max_cost
     if most is not None and now >= started + most:
-        return Over("max_duration", f"it was over its max_duration of {format_duration(most)}")
-    if budget is not None and held.seconds >= budget.node_seconds:
-        return Over("max_cost", f"it was over its max_cost of {budget.text}")
+        return ExceededLimit(
+            "max_duration", f"it was over its max_duration of {format_duration(most)}"
+        )
+    if budget is not None and usage.seconds >= budget.node_seconds:
+        return ExceededLimit("max_cost", f"it was over its max_cost of {budget.text}")
     return None
 
 
-def due(plan: RunPlan, now: float, started: float | None, held: Held) -> float | None:
+def due(plan: RunPlan, now: float, started: float | None, usage: NodeUsage) -> float | None:
     """Returns when the run will exceed a limit if it keeps its nodes; None for never."""
     if started is None:
         return None
     found = [] if plan.max_duration is None else [started + plan.max_duration]
-    if plan.max_cost is not None and held.nodes:
-        found.append(now + max(0.0, plan.max_cost.node_seconds - held.seconds) / held.nodes)
+    if plan.max_cost is not None and usage.nodes:
+        found.append(now + max(0.0, plan.max_cost.node_seconds - usage.seconds) / usage.nodes)
     return min(found, default=None)
 
 
@@ -82,22 +86,22 @@ def node_seconds(
     nodes: Mapping[str, int],
     now: float,
     seen: Callable[[Path], float | None] | None = None,
-) -> Held:
+) -> NodeUsage:
     """Computes the node-seconds used by the tasks of the run in a folder, from their state files.
     The state of a task that was killed says "running" for ever: `seen`, called with a task's
     folder, returns when it last showed a sign of life."""
-    total, going = 0.0, 0.0
+    total, active = 0.0, 0.0
     for name, number in nodes.items():
         state = state_files.read_task(folder / "tasks" / name)
         if state is None:
             continue
-        count = number * min(1.0, state.part or 1.0)
+        count = number * min(1.0, state.node_fraction or 1.0)
         total += count * (state.held or 0.0)
         if state.state == "running" and state.started is not None and state.ended is None:
             last = now if seen is None else min(now, seen(folder / "tasks" / name) or state.started)
             total += count * max(0.0, last - state.started)
-            going += count if now - last <= _SILENT else 0.0
-    return Held(total, going)
+            active += count if now - last <= _SILENT else 0.0
+    return NodeUsage(total, active)
 
 
 def format_duration(seconds: float) -> str:
@@ -151,11 +155,11 @@ class Watch:
         return self.started is not None and self._look()
 
     @property
-    def over(self) -> Over | None:
+    def over(self) -> ExceededLimit | None:
         """Limit that the run has exceeded, as recorded by whatever noticed it first."""
         return self._control.limit
 
-    def held(self, now: float) -> Held:
+    def usage(self, now: float) -> NodeUsage:
         return node_seconds(self.folder, self.nodes, now)
 
     @property
@@ -165,10 +169,10 @@ class Watch:
     def _look(self) -> bool:
         if self.over is not None:
             return True
-        now, use, budget = time.time(), Held(), self.plan.max_cost
+        now, use, budget = time.time(), NodeUsage(), self.plan.max_cost
         if budget is not None:
             self.nodes = self.nodes or nodes_of(self.record or self.folder)
-            use = self.held(now)
+            use = self.usage(now)
         if (found := exceeded_limit(self.plan, now, self.started, use)) is not None:
             with suppress(OSError):  # if the disk is full, each task detects it by itself
                 control.change(self.folder, self.submission, limit=found)
@@ -267,7 +271,7 @@ class IdleWatch:
         return self.is_idle
 
     def _take(self, name: str, line: bytes) -> None:
-        with suppress(ValueError, RecursionError, Unfit):  # the disk was full
+        with suppress(ValueError, RecursionError, InvalidRecord):  # the disk was full
             sample = Fields(json.loads(line), "a sample")
             node = name or sample.text("node")
             moment, found = sample.span("time"), dict[int, float | None]()

@@ -14,7 +14,14 @@ from pathlib import Path
 from typing import Protocol
 
 from fairway_agent import resources
-from fairway_agent.resources import FIRST_GPU, Devices, NeverFits, Share, Wanted, ports_beside
+from fairway_agent.resources import (
+    FIRST_GPU,
+    Devices,
+    NeverFits,
+    ResourceRequest,
+    Share,
+    ports_beside,
+)
 from fairway_boot import files
 
 
@@ -42,7 +49,9 @@ class Allocator(Protocol):
     reason: str | None
     """Reason why the last request got nothing."""
 
-    def take(self, nodes: int, ranks: int, wanted: Wanted | None = None) -> list[Host] | None:
+    def take(
+        self, nodes: int, ranks: int, wanted: ResourceRequest | None = None
+    ) -> list[Host] | None:
         """Allocates nodes to a task, or its `wanted` share of one; returns [] if it needs none of
         its own, and None if it has to wait. Raises NeverFits if no node is that large."""
 
@@ -56,7 +65,7 @@ class Allocator(Protocol):
 _FLOCK = "hhqqi0q"  # struct flock on 64-bit Linux
 
 
-def allocate_share(file: Path, devices: Devices, wanted: Wanted) -> Share | None:
+def allocate_share(file: Path, devices: Devices, wanted: ResourceRequest) -> Share | None:
     """Allocates a share of a node, for which the process locks bytes of the node's file. Returns
     None if others hold too much. Raises NeverFits if the node is too small."""
     require_room(devices, wanted)
@@ -83,15 +92,18 @@ def give_back(share: Share) -> None:
     os.close(share.lock)
 
 
-def require_room(devices: Devices, wanted: Wanted) -> None:
+def require_room(devices: Devices, wanted: ResourceRequest) -> None:
     """Raises NeverFits if a node with these devices has less than what is wanted."""
     gpus, cores = len(devices.gpus), len(devices.cores)
     if (wanted.gpus or 0) > gpus or (wanted.cores or 0) > cores:
-        raise NeverFits(f"it needs {wanted}, and the node has {Wanted(gpus, cores)}")
+        raise NeverFits(f"it needs {wanted}, and the node has {ResourceRequest(gpus, cores)}")
 
 
 def choose(
-    devices: Devices, wanted: Wanted, take: Callable[[int], bool], release: Callable[[int], None]
+    devices: Devices,
+    wanted: ResourceRequest,
+    take: Callable[[int], bool],
+    release: Callable[[int], None],
 ) -> Share | None:
     """Returns a share of a node's free devices, or None if there are too few. `take` claims a
     device by its number, unless it is taken, and `release` gives back claimed GPUs that are not
@@ -111,11 +123,11 @@ def choose(
     if len(gpus) < number or len(cores) < count:
         return None
     numbers, cores = sorted(gpu.index for gpu in gpus), sorted(cores)
-    part = float(wanted.part_of(len(devices.cores), len(devices.gpus)))
+    fraction = float(wanted.node_fraction_of(len(devices.cores), len(devices.gpus)))
     # One slot per core, followed by one per GPU that comes without cores.
     most = devices.processors + max((gpu.index + 1 for gpu in devices.gpus), default=0)
     slots = cores or [devices.processors + each for each in numbers]
-    return Share(tuple(numbers), tuple(cores), part, ports_beside(slots, most))
+    return Share(tuple(numbers), tuple(cores), fraction, ports_beside(slots, most))
 
 
 def _lock(descriptor: int, byte: int) -> bool:
@@ -167,7 +179,9 @@ class Machine:
     def _devices(self) -> resources.Devices:
         return resources.look()
 
-    def take(self, nodes: int, ranks: int, wanted: Wanted | None = None) -> list[Host] | None:
+    def take(
+        self, nodes: int, ranks: int, wanted: ResourceRequest | None = None
+    ) -> list[Host] | None:
         self.pause = self.reason = None
         if wanted is None:
             if self.tasks and self.used + ranks > self.cores:

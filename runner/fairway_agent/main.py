@@ -33,7 +33,7 @@ def answer(called: str, shared: str) -> None:
     from pathlib import Path
 
     from fairway_agent.shared.reports import REQUESTS
-    from fairway_boot.files import Fault
+    from fairway_boot.files import AgentError
 
     module, _, verb = called.rpartition(".")
     payload, act = sys.stdin.buffer, getattr(import_module(module), verb)
@@ -41,7 +41,7 @@ def answer(called: str, shared: str) -> None:
     value: dict[str, object]
     try:
         value = {"answer": act(Path(shared).expanduser(), request, payload).to_json()}
-    except Fault as fault:
+    except AgentError as fault:
         value = {"fault": fault.record}
     except OSError as error:
         where = error.filename or shared

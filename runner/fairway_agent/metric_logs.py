@@ -12,7 +12,7 @@ from pathlib import Path
 from fairway_agent import process_limits
 from fairway_agent.quick import dataclass
 from fairway_agent.task_logs import split_label
-from fairway_boot.files import Fault
+from fairway_boot.files import AgentError
 
 Patterns = dict[str, re.Pattern[str]]
 Found = list[tuple[int, float]]
@@ -37,11 +37,11 @@ _PARTS = re.compile(
 
 
 def find(name: str, pattern: re.Pattern[str], texts: Sequence[str]) -> Found:
-    """Returns the values of a metric in texts. Raises Fault if its pattern takes too long."""
+    """Returns the values of a metric in texts. Raises AgentError if its pattern takes too long."""
     try:
         return values_of(pattern, texts)
     except process_limits.OverLimit:
-        raise Fault("slow-metric", *too_slow(name, pattern), exit_code=2) from None
+        raise AgentError("slow-metric", *too_slow(name, pattern), exit_code=2) from None
 
 
 def too_slow(name: str, pattern: re.Pattern[str]) -> tuple[str, str]:

@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairway_agent.records import excerpt
-from fairway_boot.files import Fault, copy_file
+from fairway_boot.files import AgentError, copy_file
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
-    from fairway_agent.spec import Chained, Output, RunPlan
+    from fairway_agent.spec import Output, RunOutputInput, RunPlan
     from fairway_agent.state_files import BestTasks
 
 BROUGHT = "from-tasks"
@@ -195,12 +195,12 @@ def _true_path(file: Path) -> Path:
 
 def decide_best(folder: Path, plan: RunPlan) -> BestTasks:
     """Returns the best tasks of other runs by the names of inputs, and chooses those not chosen
-    yet. Raises Fault if a run has none. The first task to begin writes the choice into the run's
-    control record, so that all tasks, and a retry, read the same. Tasks that begin at the same time
-    choose alike, because the other run has ended."""
+    yet. Raises AgentError if a run has none. The first task to begin writes the choice into the
+    run's control record, so that all tasks, and a retry, read the same. Tasks that begin at the
+    same time choose alike, because the other run has ended."""
     from fairway_agent import control  # who collects outputs decides nothing
 
-    wanted = [each for each in plan.chained if each.best is not None]
+    wanted = [each for each in plan.run_inputs if each.best is not None]
     known = dict(control.read(folder).best) if wanted else {}
     if missing := [each for each in wanted if each.name not in known]:
         known |= {each.name: _best(folder.parent, each) for each in missing}
@@ -209,7 +209,7 @@ def decide_best(folder: Path, plan: RunPlan) -> BestTasks:
     return known
 
 
-def _best(runs: Path, entry: Chained) -> tuple[int, float]:
+def _best(runs: Path, entry: RunOutputInput) -> tuple[int, float]:
     """Returns the number and value of the best task of the run that an input names. As with
     `fairway best`, only tasks count that succeeded and whose last value is finite."""
     from fairway_agent import job_facts, state_files
@@ -223,7 +223,7 @@ def _best(runs: Path, entry: Chained) -> tuple[int, float]:
         version = ".".join(map(str, sys.version_info[:2]))
         message = f"the pattern of the metric `{metric}` is none for Python {version}: {error}"
         hint = f"write it so that Python {version} takes it: {entry.best.pattern}"
-        raise Fault("bad-metric", message, hint) from None
+        raise AgentError("bad-metric", message, hint) from None
     found = []
     for number in range(job_facts.read_plan(run).tasks - (run / "finally.jsonl").exists()):
         folder = run / "tasks" / str(number)
@@ -236,6 +236,6 @@ def _best(runs: Path, entry: Chained) -> tuple[int, float]:
         lack = f"no task of {run.name} that succeeded has printed `{metric}`"
         said = diverged_words(metric, diverged)
         message = f"{run.name} has no best task: {said}" if said else lack
-        raise Fault("no-metric", message, f"its pattern is: {entry.best.pattern}")
+        raise AgentError("no-metric", message, f"its pattern is: {entry.best.pattern}")
     value, number = best
     return number, value

@@ -23,7 +23,7 @@ from fairway_agent import control, job_facts, processes, scratch, state_files
 from fairway_agent.state_files import IO_ERROR, TaskState
 from fairway_agent.task_logs import Mask
 from fairway_boot import files
-from fairway_boot.files import Fault
+from fairway_boot.files import AgentError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -90,8 +90,8 @@ def main() -> None:
 
                 access.stage(entry, scratch.input_folder(run.parents[1], entry))
         setup = job_facts.read_spec(run / "setup.jsonl") if has_setup(run) else None
-    except (Fault, OSError) as error:
-        why = error.said if isinstance(error, Fault) else f"{error.filename}: {error.strerror}"
+    except (AgentError, OSError) as error:
+        why = error.said if isinstance(error, AgentError) else f"{error.filename}: {error.strerror}"
         sys.stderr.write(f"fairway: {os.uname().nodename} cannot be prepared: {why}\n")
         sys.exit(IO_ERROR)
     if setup is not None:

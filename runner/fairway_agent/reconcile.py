@@ -18,12 +18,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from fairway_agent import control, job_facts, predecessors, state_files
+from fairway_agent import control, dependencies, job_facts, state_files
 from fairway_agent.control import Control, Numbers, Part
 from fairway_agent.limits import Watch
 from fairway_agent.notify import should_notify
-from fairway_agent.records import Damaged
-from fairway_agent.state_files import RunState, TaskState, goes_on
+from fairway_agent.records import UnreadableFile
+from fairway_agent.state_files import RunState, TaskState, is_active
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -109,7 +109,7 @@ def _queued(status: TaskState, reason: str) -> TaskState:
         started=status.started,
         submission=status.submission,
         requeues=status.requeues,
-        ends=status.ends_with_this or None,
+        failures_by_cause=status.failures_including_current or None,
     )
     return kept if kept == TaskState() else replace(kept, reason=reason)
 
@@ -149,7 +149,7 @@ class Reconciliation(ABC):
         """Updates the states of the runs that this one depends on, unless something else does."""
 
     @cached_property
-    def unmet(self) -> list[str]:
+    def failed_dependencies(self) -> list[str]:
         """Runs that did not end as this one requires, each with its outcome: why its tasks were
         cancelled without anybody's order, or never began."""
         number = self.control.submission
@@ -157,7 +157,7 @@ class Reconciliation(ABC):
         if not plan.after:
             return []
         self.refresh([Path(each) for each in plan.after])
-        return predecessors.decide(self.folder, plan, number) or []
+        return dependencies.evaluate(self.folder, plan, number) or []
 
     def run(self) -> tuple[RunPlan, RunState]:
         """Writes the states of tasks that have changed, and the run's; returns it with the plan."""
@@ -214,7 +214,7 @@ class Reconciliation(ABC):
             self.final[index] = now.state
         elif view is not None:
             # The run waits for whatever its first waiting task needs.
-            is_pending = now.state == "queued" and view.state in state_files.GOING_STATES
+            is_pending = now.state == "queued" and view.state in state_files.ACTIVE_STATES
             if is_pending and not self.pending_reason:
                 self.pending_reason = view.reason
             if view.suspended:
@@ -229,17 +229,17 @@ class Reconciliation(ABC):
         plan = job_facts.read_shared_plan(self.folder, retry=self.control.submission > 0)
         counts.update(plan.done)
         setup = state_files.read_task(self.folder / "setup") or TaskState()
-        going = counts["queued"] + counts["running"]
-        if going:
-            name = "queued" if going == counts["queued"] == counts.total() else "running"
+        active = counts["queued"] + counts["running"]
+        if active:
+            name = "queued" if active == counts["queued"] == counts.total() else "running"
         else:
             name = state_files.end_state(counts, setup_failed=setup.state == "failed")
-        if going and not counts["running"]:
+        if active and not counts["running"]:
             # Running tasks check that themselves.
             self.WATCH(self.folder, plan, self.control.submission).look_back()
         # Tasks may have detected it, and ended, meanwhile.
         self.over = self.over or control.read(self.folder).of(self.control.submission).limit
-        over = None if going else self.over
+        over = None if active else self.over
         name = "failed" if over is not None else name
         first = None if name == "queued" else min(self.starts, default=self.now)
         started, ended = state.started or first, max(self.ends, default=self.now)
@@ -247,7 +247,7 @@ class Reconciliation(ABC):
             state=name,
             reason=self._reason(name, setup) or None,
             started=started,
-            ended=None if going else max(ended, started or ended),
+            ended=None if active else max(ended, started or ended),
             tasks={each: count for each, count in counts.items() if count},
             submission=self.control.submission,
             exit_code=state_files.TIMED_OUT if over else None,
@@ -266,8 +266,8 @@ class Reconciliation(ABC):
             return self.pending_reason
         if name == "running":
             return self.suspended_reason
-        if name == "cancelled" and not self.cancelled and self.unmet:
-            return f"not started: {', '.join(self.unmet)}"
+        if name == "cancelled" and not self.cancelled and self.failed_dependencies:
+            return f"not started: {', '.join(self.failed_dependencies)}"
         return ""
 
 
@@ -275,10 +275,10 @@ def reconcile(
     folders: Sequence[Path],
     look: Callable[[Path, Control], Reconciliation],
     tell: Callable[[Path, RunPlan, RunState], None] | None = None,
-) -> dict[str, Damaged]:
+) -> dict[str, UnreadableFile]:
     """Updates these runs, and reports news through `tell`. Runs with a damaged file are left alone,
     and the errors returned by the run's name."""
-    damaged: dict[str, Damaged] = {}
+    damaged: dict[str, UnreadableFile] = {}
     for folder in folders:
         news = None
         try:
@@ -287,11 +287,11 @@ def reconcile(
                 # A retry writes its state before its parts: these may be the old ones. Nobody may
                 # complete a submission that was cancelled.
                 is_settled = known.complete or (known.is_cancelled and known.parts)
-                if is_settled and goes_on(folder, known.submission):
+                if is_settled and is_active(folder, known.submission):
                     news = look(folder, known).run()
                     if tell is None or not should_notify(folder, *news):
                         news = None
-        except Damaged as fault:
+        except UnreadableFile as fault:
             damaged[folder.name] = fault
         if news is not None and tell is not None:
             tell(folder, *news)

@@ -22,7 +22,7 @@ from typing import (
     get_type_hints,
 )
 
-from fairway_boot.files import Fault
+from fairway_boot.files import AgentError
 
 T = TypeVar("T")
 Read = Callable[["Fields", Any], Any]
@@ -37,15 +37,15 @@ _LAST_SECOND = 253_402_300_800.0  # the year 10000, after Python's last one
 _HUGE = sys.float_info.max
 
 
-class Unfit(Exception):
+class InvalidRecord(Exception):
     """Error for data that is not as expected; the text says why."""
 
 
-class OtherVersion(Unfit):
+class OtherVersion(InvalidRecord):
     """Error for a record that another release wrote."""
 
 
-class Damaged(Fault):
+class UnreadableFile(AgentError):
     """Error for an unreadable file of a run; the text names it and says why."""
 
     @property
@@ -60,23 +60,23 @@ def excerpt(value: object) -> str:
 
 
 class Fields:
-    """Typed access to the fields of a mapping. Raises Unfit, which names field and record, for one
-    that is missing or of another type."""
+    """Typed access to the fields of a mapping. Raises InvalidRecord, which names field and record,
+    for one that is missing or of another type."""
 
     __slots__ = ("facts", "what")
 
     def __init__(self, facts: object, what: str) -> None:
         if not isinstance(facts, dict):
-            raise Unfit(f"{what} is not a mapping")
+            raise InvalidRecord(f"{what} is not a mapping")
         self.facts: Mapping[str, Any] = facts
         self.what = what
 
-    def unfit(self, name: str) -> Unfit:
+    def invalid(self, name: str) -> InvalidRecord:
         """Returns the error for a field that is missing or of the wrong type."""
         called = f"`{excerpt(name)}` of {self.what}"
         if name not in self.facts:
-            return Unfit(f"{called} is missing")
-        return Unfit(f"{called} is {excerpt(self.facts[name])}")
+            return InvalidRecord(f"{called} is missing")
+        return InvalidRecord(f"{called} is {excerpt(self.facts[name])}")
 
     def text(self, name: str) -> str:
         return self._of_kind(name, str, self.facts.get(name))
@@ -85,7 +85,7 @@ class Fields:
         value = self.text(name)
         if value.isprintable():
             return value
-        raise self.unfit(name)
+        raise self.invalid(name)
 
     def count(self, name: str) -> int:
         """Returns an integer that is not negative."""
@@ -125,25 +125,25 @@ class Fields:
         values = self.each(name)
         if all(isinstance(value, str) for value in values):
             return tuple(values)
-        raise self.unfit(name)
+        raise self.invalid(name)
 
     def variables(self, name: str) -> dict[str, str]:
         """Returns environment variables; none if the field is missing."""
         values = self.mapping(name)
         if all(isinstance(value, str) for value in values.values()):
             return values
-        raise self.unfit(name)
+        raise self.invalid(name)
 
     def _of_kind(self, name: str, kind: type[T], value: object) -> T:
         if isinstance(value, kind):
             return value
-        raise self.unfit(name)
+        raise self.invalid(name)
 
     def _between(self, name: str, kind: Any, least: float, end: float) -> float:
         """Returns a number from `least` to below `end`; NaN is never between two numbers."""
         value: float = self._of_kind(name, kind, self.facts.get(name))
         if isinstance(value, bool) or not least <= value < end:
-            raise self.unfit(name)
+            raise self.invalid(name)
         return value
 
     def or_none(self, name: str, read: Callable[[str], T]) -> T | None:
@@ -158,16 +158,16 @@ def section_of(data: object, name: str) -> Mapping[str, Any]:
 
 
 def parse(path: Path, text: bytes, make: Callable[[Any], T]) -> T:
-    """Parses a file's JSON and converts it with `make`. Raises Damaged if that fails."""
+    """Parses a file's JSON and converts it with `make`. Raises UnreadableFile if that fails."""
     try:
         return make(json.loads(text))
     except RecursionError:
         why = "nested too deeply"
     except OtherVersion as error:
-        raise Damaged(OTHER_RELEASE, f"{path}: {error}", OTHER_HINT) from None
-    except (ValueError, Unfit) as error:
+        raise UnreadableFile(OTHER_RELEASE, f"{path}: {error}", OTHER_HINT) from None
+    except (ValueError, InvalidRecord) as error:
         why = str(error)
-    raise Damaged("damaged-run", f"{path}: damaged: {why}", HINT)
+    raise UnreadableFile("damaged-run", f"{path}: damaged: {why}", HINT)
 
 
 def read(path: Path, make: Callable[[Any], T]) -> T | None:
@@ -207,7 +207,7 @@ class JsonRecord:
 
     >>> from dataclasses import dataclass
     >>> @dataclass(frozen=True)
-    ... class Host(JsonRecord, called="a host"):
+    ... class Host(JsonRecord, label="a host"):
     ...     name: str
     ...     gpus: int = 0
     >>> Host.from_json({"name": "nd-0"}).to_json()
@@ -215,17 +215,17 @@ class JsonRecord:
     """
 
     __slots__ = ()
-    CALLED: ClassVar[str] = "the record"
+    LABEL: ClassVar[str] = "the record"
     VERSION: ClassVar[int] = 0
     SPARSE: ClassVar[bool] = False
     ONE_OF: ClassVar[dict[str, tuple[str, ...]]] = {}
 
-    def __init_subclass__(cls, called: str = "") -> None:
-        cls.CALLED = called or cls.CALLED  # slots=True creates the class twice
+    def __init_subclass__(cls, label: str = "") -> None:
+        cls.LABEL = label or cls.LABEL  # slots=True creates the class twice
 
     @classmethod
     def from_json(cls: type[R], facts: object) -> R:
-        found, values, kind = Fields(facts, cls.CALLED), {}, cast("Any", cls)
+        found, values, kind = Fields(facts, cls.LABEL), {}, cast("Any", cls)
         is_named = cls.VERSION and "version" in found.facts
         if is_named and (version := found.count("version")) != cls.VERSION:
             known = f"its version is {version}, and this release reads {cls.VERSION}"
@@ -234,16 +234,16 @@ class JsonRecord:
             if name in found.facts:
                 values[name] = read(found, name)
             elif is_needed:
-                raise found.unfit(name)
+                raise found.invalid(name)
         for name, texts in cls.ONE_OF.items():
             if values.get(name) not in texts:
-                raise found.unfit(name)
+                raise found.invalid(name)
         new = cls(**values)
         new.check(found)
         return new
 
     def check(self, found: Fields) -> None:
-        """Raises Unfit for a value of the right type that the field still cannot have."""
+        """Raises InvalidRecord for a value of the right type that the field still cannot have."""
 
     def to_json(self) -> dict[str, object]:
         record: Any = self
@@ -304,7 +304,7 @@ def _one_of(readers: list[Read], may_be_none: bool) -> Read:
         for each in readers[:-1]:
             try:
                 return each(found, name)
-            except Unfit:
+            except InvalidRecord:
                 continue
         return readers[-1](found, name)
 
@@ -317,7 +317,7 @@ def _row(readers: list[Read]) -> Read:
     def read(found: Fields, name: str) -> tuple[Any, ...]:
         values = found.each(name)
         if len(values) != len(readers):
-            raise found.unfit(name)
+            raise found.invalid(name)
         inside = Fields(dict(enumerate(values)), f"`{name}` of {found.what}")
         return tuple(each(inside, place) for place, each in enumerate(readers))
 

@@ -41,7 +41,7 @@ class NeverFits(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted(JsonRecord, called="what a task wants"):
+class ResourceRequest(JsonRecord, label="the resource request"):
     """GPUs and cores of its node that a task asks for. Without a number of cores it gets those that
     go with its GPUs; without a number of GPUs it gets none."""
 
@@ -49,7 +49,7 @@ class Wanted(JsonRecord, called="what a task wants"):
     cores: int | None = None
 
     @classmethod
-    def of(cls, gpus: int | None, cores: int | None) -> Wanted | None:
+    def of(cls, gpus: int | None, cores: int | None) -> ResourceRequest | None:
         """Returns the share that a task asks for; None, for entire nodes, if it names neither."""
         return None if gpus is None and cores is None else cls(gpus, cores)
 
@@ -57,19 +57,23 @@ class Wanted(JsonRecord, called="what a task wants"):
         """Returns how many of a node's cores the task gets: by default its fraction of the GPUs,
         and none if there are more GPUs than cores.
 
-        >>> Wanted(gpus=1).cores_of(96, 8), Wanted(gpus=2, cores=3).cores_of(96, 8)
-        (12, 3)
+        >>> ResourceRequest(gpus=1).cores_of(96, 8)
+        12
+        >>> ResourceRequest(gpus=2, cores=3).cores_of(96, 8)
+        3
         """
         if self.cores is not None:
             return self.cores
         return cores * (self.gpus or 0) // max(1, gpus)
 
-    def part_of(self, cores: int, gpus: int) -> Fraction:
+    def node_fraction_of(self, cores: int, gpus: int) -> Fraction:
         """Returns the fraction of a node that the task takes, of the resource of which it takes
         most.
 
-        >>> float(Wanted(gpus=1).part_of(96, 8)), float(Wanted(gpus=1, cores=48).part_of(96, 8))
-        (0.125, 0.5)
+        >>> float(ResourceRequest(gpus=1).node_fraction_of(96, 8))
+        0.125
+        >>> float(ResourceRequest(gpus=1, cores=48).node_fraction_of(96, 8))
+        0.5
         """
         from fractions import Fraction  # slow to import
 
@@ -93,7 +97,7 @@ class Share:
 
     gpus: tuple[int, ...]
     cores: tuple[int, ...]
-    part: float
+    node_fraction: float
     ports: tuple[int, int]
     lock: int = field(default=-1, compare=False)
 
@@ -127,27 +131,27 @@ class Share:
 
 
 @dataclass(frozen=True, slots=True)
-class Lent(JsonRecord, called="what a task has of its node"):
+class Allocation(JsonRecord, label="the allocation"):
     """Allocation on a node, as recorded by an attempt of a task: see `Share`."""
 
     attempt: int
     gpus: tuple[int, ...]
     cores: tuple[int, ...]
-    part: float
+    node_fraction: float
 
     def check(self, found: Fields) -> None:
-        if not 0 < self.part <= 1:
-            raise found.unfit("part")
+        if not 0 < self.node_fraction <= 1:
+            raise found.invalid("node_fraction")
         for name in ("gpus", "cores"):
             devices_in(found, name)
 
 
 def devices_in(fields: Fields, name: str) -> tuple[int, ...]:
-    """Parses the field's device numbers. Raises Unfit for anything else."""
+    """Parses the field's device numbers. Raises InvalidRecord for anything else."""
     found = fields.each(name)
     if len(found) <= _MOST and all(type(each) is int and 0 <= each < _MOST for each in found):
         return tuple(found)
-    raise fields.unfit(name)
+    raise fields.invalid(name)
 
 
 def ports_beside(slots: Sequence[int], most: int) -> tuple[int, int]:
@@ -220,7 +224,7 @@ _PATIENCE = 60.0  # seconds: a driver may have to be loaded first
 
 
 @dataclass(frozen=True, slots=True)
-class Gpu(JsonRecord, called="a GPU"):
+class Gpu(JsonRecord, label="a GPU"):
     """A GPU by its number, and the cores nearest to it; none if these are unknown."""
 
     index: int
@@ -231,7 +235,7 @@ class Gpu(JsonRecord, called="a GPU"):
 
 
 @dataclass(frozen=True, slots=True)
-class Devices(JsonRecord, called="the node's devices"):
+class Devices(JsonRecord, label="the node's devices"):
     """The GPUs of a node, and the cores that tasks may use, of `processors` in all."""
 
     gpus: tuple[Gpu, ...]
@@ -240,7 +244,7 @@ class Devices(JsonRecord, called="the node's devices"):
 
     def check(self, found: Fields) -> None:
         if not devices_in(found, "cores") or max(self.cores) >= self.processors:
-            raise found.unfit("cores")
+            raise found.invalid("cores")
 
 
 def look(root: Path = Path("/")) -> Devices:

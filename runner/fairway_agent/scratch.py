@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from fairway_agent import machine, processes
 from fairway_agent.resources import CORES, numbers_of, ranges
-from fairway_boot.files import Fault
+from fairway_boot.files import AgentError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -38,14 +38,14 @@ def root() -> Path:
 
 
 def own_folder(folder: Path) -> Path:
-    """Creates a folder in the `root`, beside which everybody may create folders. Raises Fault if
-    another user made one of the two, or may write to it."""
+    """Creates a folder in the `root`, beside which everybody may create folders. Raises AgentError
+    if another user made one of the two, or may write to it."""
     try:
         machine.own_folder(folder.parent)
         return machine.own_folder(folder)
     except (PermissionError, FileExistsError) as error:
         message = f"{error.filename} on {os.uname().nodename}: {error.strerror}"
-        raise Fault("no-scratch", message, FOREIGN_HINT, 4) from None
+        raise AgentError("no-scratch", message, FOREIGN_HINT, 4) from None
 
 
 def lease(run: Path, task: str, attempt: int, nodes: Sequence[Host]) -> str:
@@ -94,7 +94,7 @@ def prepare(environment: Mapping[str, str]) -> None:
 
 def make(folder: Path, *, keep: bool = False) -> None:
     """Creates a task's own folder, and removes those next to it that belong to no live process,
-    unless it is to `keep` them. Raises Fault if another user may write there."""
+    unless it is to `keep` them. Raises AgentError if another user may write there."""
     own_folder(folder.parent)
     found = list(folder.parent.iterdir())
     # Listed after the folders: a task has a process before it creates its folder.
@@ -109,7 +109,7 @@ def make(folder: Path, *, keep: bool = False) -> None:
 
 def remove(folder: Path) -> None:
     """Removes a task's own folder, unless another user may write next to it."""
-    with suppress(Fault, OSError):
+    with suppress(AgentError, OSError):
         own_folder(folder.parent)
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -18,19 +18,19 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from fairway_agent.quick import dataclass
 from fairway_agent.records import FORMAT, Fields, JsonRecord
-from fairway_agent.resources import Wanted
+from fairway_agent.resources import ResourceRequest
 
 if TYPE_CHECKING:
     from fairway_agent.state_files import BestTasks
 
 
 @dataclass(frozen=True, slots=True)
-class Staged(JsonRecord, called="a staged input"):
+class Staged(JsonRecord, label="a staged input"):
     """An input that is copied from storage before a task starts: the blobs below `path` of a
     container. `stage` says where to: `scratch` is each node's own disk, `shared` the folder of all
     nodes; `to` is a folder that the job names. `account` is the address of the storage account,
     which is known where the task runs. `source`, if set, is the folder of the submitting project
-    from which the blobs are uploaded first; see `Chained`."""
+    from which the blobs are uploaded first; see `RunOutputInput`."""
 
     name: str
     container: str
@@ -42,7 +42,7 @@ class Staged(JsonRecord, called="a staged input"):
 
 
 @dataclass(frozen=True, slots=True)
-class Best(JsonRecord, called="`best`"):
+class Best(JsonRecord, label="`best`"):
     """Choice of a run's best task: the one whose last value of a metric, found in the tasks' output
     by the pattern, is the lowest or the highest."""
 
@@ -52,7 +52,7 @@ class Best(JsonRecord, called="`best`"):
 
 
 @dataclass(frozen=True, slots=True)
-class Chained(JsonRecord, called="an input of another run"):
+class RunOutputInput(JsonRecord, label="an input of another run"):
     """An input that a task of another run has kept: the folder `path`, relative to the parent of
     the folder `runs`. If that is not the other run's own project, it is copied from `source`, the
     same folder in the submitting project. A `*` in `path` stands for the number of the `best` task,
@@ -71,7 +71,7 @@ class Chained(JsonRecord, called="an input of another run"):
 
 
 @dataclass(frozen=True, slots=True)
-class Mail(JsonRecord, called="`notify.mail`"):
+class Mail(JsonRecord, label="`notify.mail`"):
     """Mail recipients of a run's notifications, with the server (`HOST` or `HOST:PORT`) and the
     sender. If the server requires a `user`, the job's `secret` of this name holds the password."""
 
@@ -83,7 +83,7 @@ class Mail(JsonRecord, called="`notify.mail`"):
 
 
 @dataclass(frozen=True, slots=True)
-class Receiver(JsonRecord, called="`notify`"):
+class Receiver(JsonRecord, label="`notify`"):
     """Recipients of a run's notifications: the address of a webhook ("" for none), or the job's
     `secret` that holds it; the events (`on`) to report; the format; and the mail recipients."""
 
@@ -101,7 +101,7 @@ class Receiver(JsonRecord, called="`notify`"):
 
 
 @dataclass(frozen=True, slots=True)
-class Budget(JsonRecord, called="`max_cost`"):
+class Budget(JsonRecord, label="`max_cost`"):
     """Cost limit of a run, in a `currency`, and the hourly price of a node at submission."""
 
     most: float
@@ -128,7 +128,7 @@ class Budget(JsonRecord, called="`max_cost`"):
 
     def check(self, found: Fields) -> None:
         if not self.hourly:
-            raise found.unfit("hourly")
+            raise found.invalid("hourly")
 
 
 CANCEL, WARN = "cancel", "warn"
@@ -136,7 +136,7 @@ CANCEL, WARN = "cancel", "warn"
 
 
 @dataclass(frozen=True, slots=True)
-class IdleGpu(JsonRecord, called="`idle_gpu`"):
+class IdleGpu(JsonRecord, label="`idle_gpu`"):
     """Rule for idle GPUs: they count as idle `below` a percentage of use; after that many `seconds`
     the task ends, or a warning is given, as `then` says."""
 
@@ -148,7 +148,7 @@ class IdleGpu(JsonRecord, called="`idle_gpu`"):
 
 
 @dataclass(frozen=True, slots=True)
-class Retry(JsonRecord, called="the retry"):
+class Retry(JsonRecord, label="the retry"):
     """Tasks of an ended run that run again: `only` their numbers, `done` how many of the others
     ended in which state, `is_set_up` true if the setup is skipped. `after` replaces the plan's,
     unless it is None. `submission` counts the starts of the run, from 0."""
@@ -161,7 +161,7 @@ class Retry(JsonRecord, called="the retry"):
 
 
 @dataclass(frozen=True, slots=True)
-class RunPlan(JsonRecord, called="the plan"):
+class RunPlan(JsonRecord, label="the plan"):
     """Settings of a run that hold for all its tasks.
 
     `tasks` counts them, including `finally:`. `directory` is where they run. `after` names the runs
@@ -198,7 +198,7 @@ class RunPlan(JsonRecord, called="the plan"):
     notify: Receiver | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
     staged: tuple[Staged, ...] = ()
-    chained: tuple[Chained, ...] = ()
+    run_inputs: tuple[RunOutputInput, ...] = ()
     retry: Retry | None = None
 
     @property
@@ -216,7 +216,7 @@ class RunPlan(JsonRecord, called="the plan"):
         """True if the run itself has a limit."""
         return self.max_duration is not None or self.max_cost is not None
 
-    def awaits(self, entry: Chained) -> bool:
+    def awaits(self, entry: RunOutputInput) -> bool:
         """Returns True if an input is an output of one of the runs that this one depends on: it
         exists once these have ended, and only then is the best task known."""
         if entry.best is not None:
@@ -232,7 +232,7 @@ class RunPlan(JsonRecord, called="the plan"):
         for run, wanted in self.conditions.items():
             is_known = isinstance(wanted, list) or wanted in ("succeeded", "failed", "ended")
             if not wanted or not is_known:
-                raise Fields(self.conditions, f"`conditions` of {found.what}").unfit(run)
+                raise Fields(self.conditions, f"`conditions` of {found.what}").invalid(run)
 
     def text(self) -> str:
         return json.dumps(self.to_json(), indent=1)
@@ -251,7 +251,7 @@ _NAMES = ("setup", "release", LAST)
 
 
 @dataclass(frozen=True, slots=True)
-class Output(JsonRecord, called="an output"):
+class Output(JsonRecord, label="an output"):
     """Files that a task keeps: those below its output folder that match the `pattern`, or one of
     those in `also`, `when` it ended with success, with failure, or always. `exclude` holds shell
     patterns of paths and names to leave out. A `required` output must not be empty."""
@@ -268,7 +268,7 @@ class Output(JsonRecord, called="an output"):
 
 
 @dataclass(frozen=True, slots=True)
-class TaskSpec(JsonRecord, called="a task"):
+class TaskSpec(JsonRecord, label="a task"):
     """One task: its number or name; its point of a sweep; its size; its outputs; the directory of
     its checkpoints, if the job names one; its own variables; its script. `wanted` is its share of a
     node, unless it takes the entire node."""
@@ -283,7 +283,7 @@ class TaskSpec(JsonRecord, called="a task"):
     outputs: Mapping[str, Output] = field(default_factory=dict)
     checkpoint: str | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
-    wanted: Wanted | None = None
+    wanted: ResourceRequest | None = None
 
     @property
     def name(self) -> str:
@@ -297,9 +297,9 @@ class TaskSpec(JsonRecord, called="a task"):
 
     def check(self, found: Fields) -> None:
         if isinstance(self.index, str) and self.index not in _NAMES:
-            raise found.unfit("index")
+            raise found.invalid("index")
         if self.wanted is not None and self.wanted.cores == 0:
-            raise found.unfit("wanted")
+            raise found.invalid("wanted")
 
     def line(self) -> str:
         return json.dumps(self.to_json()) + "\n"

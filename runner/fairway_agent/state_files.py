@@ -11,17 +11,17 @@ from dataclasses import field, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from fairway_agent.quick import dataclass
-from fairway_agent.records import FORMAT, Damaged, Integer, JsonRecord, Moment, Number, read
+from fairway_agent.records import FORMAT, Integer, JsonRecord, Moment, Number, UnreadableFile, read
 from fairway_boot import files
 
 if TYPE_CHECKING:
     import socket
     from pathlib import Path
 
-GOING_STATES = frozenset({"queued", "running"})
+ACTIVE_STATES = frozenset({"queued", "running"})
 FINAL_STATES = frozenset({"succeeded", "failed", "cancelled", "lost"})
 UNSUCCESSFUL_STATES = FINAL_STATES - {"succeeded"}
-STATES = (*sorted(GOING_STATES), *sorted(FINAL_STATES))
+STATES = (*sorted(ACTIVE_STATES), *sorted(FINAL_STATES))
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 PASSING = (*NO_ROOM, errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
@@ -52,7 +52,7 @@ the metric's values that make them the best."""
 
 
 @dataclass(frozen=True, slots=True)
-class TaskState(JsonRecord, called="the state"):
+class TaskState(JsonRecord, label="the state"):
     """State of a task, or of a setup, and the reason; its last attempt, from 0, or −1 before the
     first; when that started and ended, in seconds since 1970; how it ended.
 
@@ -61,11 +61,11 @@ class TaskState(JsonRecord, called="the state"):
     bytes of its log at which its attempts after the first begin. `job`, `submission` and `stopped`
     belong to a scheduler: its job id, the submission that this was for, and true if the scheduler
     ended it. `requeues` counts how often Slurm or Batch restarted the task elsewhere.
-    `ends` counts the attempts of this start of the run that did not end well, by cause: an `error`,
-    a lost `node`, a `preemption`. `gpus` and `cores` are the numbers of its devices, and `part` the
-    fraction of the node, if it has not the entire node. `best` says which tasks of other runs kept
-    its inputs, if that was decided when it began. `empty_outputs` names the outputs without a file
-    of a task that has succeeded.
+    `failures_by_cause` counts the attempts of this start of the run that did not end well, by
+    cause: an `error`, a lost `node`, a `preemption`. `gpus` and `cores` are the numbers of its
+    devices, and `node_fraction` the fraction of the node, if it has not the entire node. `best`
+    says which tasks of other runs kept its inputs, if that was decided when it began.
+    `empty_outputs` names the outputs without a file of a task that has succeeded.
     """
 
     VERSION = FORMAT
@@ -87,10 +87,10 @@ class TaskState(JsonRecord, called="the state"):
     submission: int | None = None
     requeues: int | None = None
     stopped: bool | None = None
-    ends: Mapping[str, int] | None = None
+    failures_by_cause: Mapping[str, int] | None = None
     gpus: str | None = None
     cores: str | None = None
-    part: float | None = None
+    node_fraction: float | None = None
     best: BestTasks | None = None
     empty_outputs: tuple[str, ...] | None = None
 
@@ -108,17 +108,17 @@ class TaskState(JsonRecord, called="the state"):
         return TaskState(attempt=self.attempt, held=self.held, begins=self.begins)
 
     @property
-    def ends_with_this(self) -> dict[str, int]:
+    def failures_including_current(self) -> dict[str, int]:
         """Ended attempts by cause, if the running one was cut short: by Slurm, or with its node."""
-        ends = dict(self.ends or {})
+        failures = dict(self.failures_by_cause or {})
         if self.state == "running":
             cause = PREEMPTION if self.stopped else NODE
-            ends[cause] = ends.get(cause, 0) + 1
-        return ends
+            failures[cause] = failures.get(cause, 0) + 1
+        return failures
 
 
 @dataclass(frozen=True, slots=True)
-class RunState(JsonRecord, called="the state"):
+class RunState(JsonRecord, label="the state"):
     """State of a run and the reason; when its last submission started and ended, in seconds since
     1970; its supervisor's process id; that submission's number, from 0; its tasks' count by state.
     `limit` names the limit of its own that it exceeded, and `exit_code` is its code then."""
@@ -142,8 +142,8 @@ class RunState(JsonRecord, called="the state"):
         return self.started or min(began, default=None)
 
     @property
-    def goes_on(self) -> bool:
-        return self.state in GOING_STATES
+    def is_active(self) -> bool:
+        return self.state in ACTIVE_STATES
 
     @property
     def is_final(self) -> bool:
@@ -212,7 +212,8 @@ class States:
 
 
 def read_run(folder: Path) -> RunState | None:
-    """Reads the state of a run; None before it is written. Raises Fault if the file is damaged."""
+    """Reads the state of a run; None before it is written. Raises AgentError if the file is
+    damaged."""
     return read(folder / FILE, RunState.from_json)
 
 
@@ -221,13 +222,13 @@ def read_task(folder: Path) -> TaskState | None:
     return read(folder / FILE, TaskState.from_json)
 
 
-def goes_on(folder: Path, submission: int | None = None) -> bool:
+def is_active(folder: Path, submission: int | None = None) -> bool:
     """Returns True if a run, or its `submission`, has yet to end, and its file is not damaged."""
     try:
         known = read_run(folder)
-    except Damaged:
+    except UnreadableFile:
         return False
-    return known is not None and known.goes_on and submission in (None, known.submission)
+    return known is not None and known.is_active and submission in (None, known.submission)
 
 
 def is_held(lock: int) -> bool:
@@ -247,7 +248,7 @@ def write(folder: Path, state: RunState | TaskState) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Over(JsonRecord, called="the limit"):
+class ExceededLimit(JsonRecord, label="the limit"):
     """Limit that the run has exceeded: the job's field, and the message for people."""
 
     limit: str

@@ -23,7 +23,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fairway_agent import control, job_facts, predecessors, processes, state_files
+from fairway_agent import control, dependencies, job_facts, processes, state_files
 from fairway_agent.machine import Allocator, Machine
 from fairway_agent.quick import dataclass
 from fairway_agent.resources import NeverFits
@@ -31,7 +31,7 @@ from fairway_agent.sampler import Sampling, sampler
 from fairway_agent.state_files import CANCELLATION, MACHINE, TIMED_OUT, RunState, TaskState
 from fairway_agent.task.attempts import Attempts, Patience, missing_input
 from fairway_agent.task.task import MACHINE_STOPPED, Nodes, Task
-from fairway_boot.files import Fault
+from fairway_boot.files import AgentError
 
 if TYPE_CHECKING:
     import socket
@@ -84,8 +84,8 @@ class Supervisor:
     states: state_files.States = field(default_factory=state_files.States)
 
     def run(self, ready: int) -> None:
-        """Runs everything to its end; returns once the run's final state is written. Raises Fault,
-        with nothing started, if a file of the run is damaged."""
+        """Runs everything to its end; returns once the run's final state is written. Raises
+        AgentError, with nothing started, if a file of the run is damaged."""
         self._begin(ready)
         broken = False
         try:
@@ -105,7 +105,7 @@ class Supervisor:
                 self._stage("tasks")
                 self._stage("finally")
                 self.sampling.end()
-        except Fault as fault:  # a file of the run is damaged: end everything
+        except AgentError as fault:  # a file of the run is damaged: end everything
             self.reason, broken = fault.said, True
             for task in self._running_tasks():
                 processes.end_all(task.sessions)
@@ -165,7 +165,7 @@ class Supervisor:
     def _await_predecessors(self) -> None:
         if not self.plan.after:
             return
-        ended = predecessors.watch(self.plan.after, self.wakeup_writer)
+        ended = dependencies.watch(self.plan.after, self.wakeup_writer)
         self._end_cancelled()
         while not ended.is_set() and not self.ending:
             self.states.wait(self.wakeup, None)
@@ -175,8 +175,10 @@ class Supervisor:
         self.awaited = []
         # No predecessor is watched any longer: one without a final state was lost.
         conditions = self.plan.conditions
-        if unmet := predecessors.unmet(self.plan.after, conditions, going="was lost"):
-            self.reason = f"not started: {', '.join(unmet)}"
+        if failed := dependencies.failed_dependencies(
+            self.plan.after, conditions, active="was lost"
+        ):
+            self.reason = f"not started: {', '.join(failed)}"
 
     def _may_wait(self) -> bool:
         """Returns True if the run's tasks may have to wait for resources of other runs."""
@@ -348,11 +350,11 @@ class Supervisor:
 
         now, clock = time.time(), time.monotonic()
         nodes = [(task.held_nodes, clock - task.began) for task in self._running_tasks()]
-        going = sum(count * seconds for count, seconds in nodes)
-        held = limits.Held(self.spent + going, sum(count for count, _ in nodes))
-        if over := limits.exceeded_limit(self.plan, now, self.started, held):
+        active = sum(count * seconds for count, seconds in nodes)
+        usage = limits.NodeUsage(self.spent + active, sum(count for count, _ in nodes))
+        if over := limits.exceeded_limit(self.plan, now, self.started, usage):
             self.limit, self.reason = over.limit, over.reason
-        elif (due := limits.due(self.plan, now, self.started, held)) is not None:
+        elif (due := limits.due(self.plan, now, self.started, usage)) is not None:
             self.limit_due = clock + due - now
 
     def _move(self, before: str, after: str) -> None:
@@ -378,7 +380,7 @@ class Supervisor:
     def _record(self, state: str) -> None:
         if self.states.late:
             self.reason = self.reason or self.states.why
-        ended = None if state in state_files.GOING_STATES else time.time()
+        ended = None if state in state_files.ACTIVE_STATES else time.time()
         reason = self.reason or self.patience.hindrance
         if state == "queued" and self.awaited:
             reason = f"it comes after {', '.join(self.awaited)}"
@@ -427,7 +429,7 @@ def main() -> None:
     try:
         plan = job_facts.read_plan(folder, retry="retry" in sys.argv[4:])
         supervise(folder, lock, ready, plan)
-    except Fault as fault:
+    except AgentError as fault:
         sys.exit(fault.said)
 
 

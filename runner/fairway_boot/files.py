@@ -117,7 +117,7 @@ NO_CONNECTION, NO_ANSWER = "no-connection", "service-away"
 """IDs of faults that may be temporary: a host is unreachable, or a service does not answer."""
 
 
-class Fault(Exception):
+class AgentError(Exception):
     """Error that becomes a message of the command that asked; see `fairway_core.findings`."""
 
     def __init__(self, id: str, message: str, hint: str = "", exit_code: int = 5) -> None:  # noqa: A002

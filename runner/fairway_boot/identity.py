@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit
 
-from fairway_boot.files import Fault
+from fairway_boot.files import AgentError
 from fairway_boot.http import Answer, Failure, send
 from fairway_boot.imds import Metadata
 
@@ -132,12 +132,12 @@ _HINTS = {401: _ROLES, 403: _ROLES, 404: "is it there, under this name?"}
 
 @contextmanager
 def reading(what: str) -> Iterator[None]:
-    """Raises a Fault that names what is read if reading it in the block fails."""
+    """Raises a AgentError that names what is read if reading it in the block fails."""
     try:
         yield
     except Failure as failure:
         hint = _HINTS.get(failure.status, "")
-        raise Fault("no-access", f"{what} cannot be read: {failure}", hint) from None
+        raise AgentError("no-access", f"{what} cannot be read: {failure}", hint) from None
 
 
 _FEDERATED = (
@@ -148,19 +148,19 @@ _FEDERATED = (
 
 def own_bearer(resource: str) -> dict[str, str]:
     """Returns the authorization header for a kind of service: with the pod's identity if it has its
-    own, and then never with the node's, which all pods share. Raises Fault or Failure if there is
-    none."""
+    own, and then never with the node's, which all pods share. Raises AgentError or Failure if there
+    is none."""
     try:
         if (pod := _of_pod()) is not None:
             return pod.bearer(resource)
     except Failure as failure:
         message = f"the pod's identity opens nothing: {failure}"
-        raise Fault("no-access", message, _FEDERATED) from None
+        raise AgentError("no-access", message, _FEDERATED) from None
     return METADATA.bearer(resource)
 
 
 def bearer(resource: str) -> dict[str, str]:
-    """Returns the header of `own_bearer`. Raises Fault if there is no identity."""
+    """Returns the header of `own_bearer`. Raises AgentError if there is no identity."""
     with reading("the node's identity"):
         return own_bearer(resource)
 

@@ -15,10 +15,10 @@ from fairway_core.yaml_text import parse_yaml
 from fairway_runner.jobs.job import Job
 from fairway_runner.jobs.job_file import JobFile, load_job
 from fairway_runner.quantities import parse_moment
-from fairway_runner.runs.accounting import grouped, require_group
-from fairway_runner.runs.query import Wanted, require_states, select, usage_of_runs
+from fairway_runner.runs.query import RunFilter, require_states, select, usage_of_runs
 from fairway_runner.runs.report.data import compare as _compare
 from fairway_runner.runs.store import RunStore, refresh_all
+from fairway_runner.runs.usage import grouped, require_group
 from fairway_runner.submit.rerun import rerun as _rerun
 from fairway_runner.submit.submission import prepare_submission
 from fairway_runner.submit.submission import submit as _submit
@@ -148,7 +148,7 @@ def runs(
     require_list("tags", tags)
     require_states(states)
     first = None if since is None else parse_moment("since", str(since))
-    wanted = Wanted(states, name, target, tags, first, text)
+    wanted = RunFilter(states, name, target, tags, first, text)
     listing = select(_store(folder), wanted)
     if listing.findings:
         raise UserError(listing.findings)
@@ -187,7 +187,7 @@ def costs(
     held = usage_of_runs(store, known, environment=name, since=first, region=region)
     if held.damaged:
         raise UserError(held.damaged)
-    groups = grouped(held.uses, by)
+    groups = grouped(held.usages, by)
     return [{**group.facts, "currency": known.currency} for group in groups]
 
 

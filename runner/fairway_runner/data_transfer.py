@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from fairway_agent.access import Blob, path_below, without_folders
 from fairway_agent.outputs import draft_of
-from fairway_boot.files import Fault
+from fairway_boot.files import AgentError
 from fairway_core.findings import Finding, Severity, UserError
 from fairway_runner.jobs.project_files import left_out, walk
 from fairway_runner.quantities import format_names
@@ -325,11 +325,11 @@ def _blobs_at(at: BlobPath, storage: Storage) -> dict[str, BlobProperties]:
             if (path := path_below(name, at.path)) is None:
                 continue
             if name != at.path and (at.name_of(path) != name or str(PurePosixPath(path)) != path):
-                raise Fault("bad-input", f"the blob {name} cannot be a file here")
+                raise AgentError("bad-input", f"the blob {name} cannot be a file here")
             found[name] = blob
             listed.append(Blob(name, path, int(blob.size), "", ""))
         return {each.path: found[each.name] for each in without_folders(listed)}
-    except Fault as fault:
+    except AgentError as fault:
         hint = "rename it in storage, or copy another path"
         raise UserError.of("bad-blob-name", str(fault), hint) from None
 

@@ -19,7 +19,7 @@ from fairway_core.documents import Document
 from fairway_core.findings import Finding, UserError
 from fairway_core.project_folder import VARIABLE
 from fairway_core.yaml_text import parse_yaml
-from fairway_runner.dev_sync import Beside, Known, SessionFailed
+from fairway_runner.dev_sync import Known, SessionExec, SessionFailed
 from fairway_runner.engines.capabilities import capabilities
 from fairway_runner.engines.engine import new_key
 from fairway_runner.engines.outage import brief
@@ -48,7 +48,7 @@ _LONGEST_NAME = 40
 
 
 @dataclass(frozen=True)
-class Wanted:
+class SessionRequest:
     """A requested session. It ends `seconds` after its start, and after `idle` seconds without use;
     0 is no limit. `jupyter` starts JupyterLab there."""
 
@@ -60,7 +60,7 @@ class Wanted:
     jupyter: bool = False
 
 
-def session_job(wanted: Wanted, target: Target) -> JobFile:
+def session_job(wanted: SessionRequest, target: Target) -> JobFile:
     """Returns a session's job. Raises UserError with the line of each error in the given one."""
     if wanted.job is None:
         text = json.dumps({"name": SESSION, "command": ":", "nodes": 1})
@@ -89,7 +89,7 @@ def session_job(wanted: Wanted, target: Target) -> JobFile:
     return replace(given, document=Document(parse_yaml(text, file), data), assignments=())
 
 
-def begin(wanted: Wanted, target: Target, store: RunStore) -> tuple[Run, Sequence[Finding]]:
+def begin(wanted: SessionRequest, target: Target, store: RunStore) -> tuple[Run, Sequence[Finding]]:
     """Starts a session; returns the run, and warnings."""
     job_file = session_job(wanted, target)
     job = job_file.resolve(target)
@@ -121,14 +121,14 @@ def active_sessions(store: RunStore, target: str | None = None) -> tuple[list[Ru
     found: list[Run] = []
     for run in store.unsorted():
         with suppress(UserError, OSError):
-            if target in (None, run.record.target) and _goes_on(run):
+            if target in (None, run.record.target) and _is_active(run):
                 found.append(run)
     found.sort(key=lambda run: run.record.created)
     findings = refresh_all(found, patience=brief())
-    return [run for run in found if _goes_on(run)], findings
+    return [run for run in found if _is_active(run)], findings
 
 
-def _goes_on(run: Run) -> bool:
+def _is_active(run: Run) -> bool:
     return run.state not in FINAL_STATES and is_session(run)
 
 
@@ -170,10 +170,10 @@ class SessionAccess:
     token: str = field(default="", repr=False)
 
 
-def look(beside: Beside) -> SessionAccess | None:
+def look(session: SessionExec) -> SessionAccess | None:
     """Asks the session for its access; returns None before its script has begun, as while its setup
     runs. Raises SessionFailed if it does not answer, or gives an invalid answer."""
-    said = beside.ask(["sh", "-c", _QUESTION])
+    said = session.ask(["sh", "-c", _QUESTION])
     facts = dict(re.findall(r"^fairway-(\w+)=(.*)$", said, re.MULTILINE))
     if facts == {"begun": "no"}:
         return None
@@ -188,8 +188,8 @@ def look(beside: Beside) -> SessionAccess | None:
         and re.fullmatch(r"(?:[0-9a-f]{48})?", token)
     )
     if not fits:
-        message = f"{beside.run.id} does not report its user and folder"
-        hint = f"see what this prints: fairway exec {beside.run.id} -- id"
+        message = f"{session.run.id} does not report its user and folder"
+        hint = f"see what this prints: fairway exec {session.run.id} -- id"
         raise SessionFailed([Finding("session-failed", message, hint)], exit_code=5)
     return SessionAccess(user, folder, int(port) if port and token else None, token)
 

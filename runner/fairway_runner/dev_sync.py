@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from fairway_agent.records import Fields, Unfit
+from fairway_agent.records import Fields, InvalidRecord
 from fairway_boot.files import try_lock, write_json
 from fairway_core.findings import UserError, printable
 from fairway_core.project_folder import VARIABLE
@@ -36,7 +36,7 @@ class SessionFailed(UserError):
 
 
 @dataclass(frozen=True)
-class Beside:
+class SessionExec:
     """A session, and the command line of the program `fairway`, which reaches its nodes."""
 
     run: Run
@@ -135,7 +135,7 @@ class Known:
             return cls(Path(fields.text("folder")), fields.texts("exclude"), files, ignores)
         except FileNotFoundError:
             return None
-        except (UserError, Unfit, KeyError, TypeError, ValueError, AttributeError):
+        except (UserError, InvalidRecord, KeyError, TypeError, ValueError, AttributeError):
             # Without the file, everything is sent again.
             message = f"{run.folder / _KNOWN} cannot be read"
             hint = "remove it and start another session, or: --no-sync"
@@ -153,7 +153,7 @@ class Sync:
     """Copier of the changes of a session's code to the folder `there`, which all its nodes share:
     by rsync, or as a tar file if one of the two sides has no rsync."""
 
-    beside: Beside
+    session: SessionExec
     known: Known
     there: str
     has_rsync: bool = True
@@ -181,28 +181,28 @@ class Sync:
         if not (self.has_rsync and self._sent_by_rsync(changes)):
             self._delete(changes.removed, _DELETE_FILES)
             unpack = [*_UNUSED, "sh", "-c", UNPACK, "sh", self.there]
-            self.beside.ask(unpack, _packed(self.known.folder, changes.written))
+            self.session.ask(unpack, _packed(self.known.folder, changes.written))
             self.has_rsync = False  # as tar has done what it did not
         self.known = replace(self.known, files=now)
-        self.known.write(self.beside.run)
+        self.known.write(self.session.run)
         return changes
 
     def _delete(self, paths: Collection[str], command: str) -> None:
         if paths:
             script = f'cd "$1" && xargs -0 {command}'
-            self.beside.ask([*_UNUSED, "sh", "-c", script, "sh", self.there], _names(paths))
+            self.session.ask([*_UNUSED, "sh", "-c", script, "sh", self.there], _names(paths))
 
     def _sent_by_rsync(self, changes: Changes) -> bool:
         if shutil.which("rsync") is None:
             return False
         # rsync wants a host name, which it adds to the command: `env` then runs the rest.
-        through = shlex.join(self.beside.command(_UNUSED))
+        through = shlex.join(self.session.command(_UNUSED))
         # Below what is a file now, rsync would look for the others in vain.
         replaced = changes.replaced
         left = (path for path in changes.removed if replaced.isdisjoint(_folders(path)))
         names = _names([*changes.written, *left])
         words = [*_RSYNC, "-e", through, "--", f"{self.known.folder}/", f"env:{self.there}/"]
-        return self.beside.run_here(words, names).returncode in (0, _VANISHED)
+        return self.session.run_here(words, names).returncode in (0, _VANISHED)
 
 
 def take_turn(run: RunFolder) -> int | None:

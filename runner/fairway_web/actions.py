@@ -21,8 +21,8 @@ from fairway_runner.environment_costs import cost_facts
 from fairway_runner.output_file import svg
 from fairway_runner.quantities import parse_moment
 from fairway_runner.runs import labels
-from fairway_runner.runs.accounting import BY, require_group, run_cost_facts
 from fairway_runner.runs.query import usage_of_runs
+from fairway_runner.runs.usage import BY, require_group, run_cost_facts
 from fairway_runner.submit.rerun import retry, targets_of
 from fairway_runner.targets.lookup import all_targets, server_settings, uses_this_machine
 from fairway_runner.targets.nodes import act_on_node, node_actions, nodes_of, target_facts
@@ -70,7 +70,7 @@ def run_costs(runs: Runs, by: str, since: str) -> dict[str, Any]:
     require_group("by", by, ("run", *BY))
     prices, kind = prices_at_hand(), None if by == "run" else by
     held = usage_of_runs(runs, prices, since=parse_moment("since", since) if since else None)
-    facts = run_cost_facts(held.uses, by=kind, currency=prices.currency)
+    facts = run_cost_facts(held.usages, by=kind, currency=prices.currency)
     return {**facts, "findings": [finding_facts(each) for each in held.damaged]}
 
 

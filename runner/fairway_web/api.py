@@ -20,10 +20,10 @@ from fairway_core.environment.selection import known_environments
 from fairway_core.findings import Finding, UserError, finding_facts
 from fairway_core.schema import schema_of
 from fairway_core.suggestions import did_you_mean
-from fairway_runner.runs.accounting import BY
 from fairway_runner.runs.log_lines import LogFile
 from fairway_runner.runs.report.data import compare
 from fairway_runner.runs.store import Run, refresh_all
+from fairway_runner.runs.usage import BY
 from fairway_runner.runs.view import RunView, cancel_facts, started_facts
 from fairway_runner.targets.lookup import find_target
 from fairway_web import actions, logs, runs, schemas, submissions
@@ -250,18 +250,18 @@ async def state_of_run(request: Request, run: Name, *, fresh: bool = False) -> R
 
 @endpoint("look", "GET /runs/{run}/records", schemas.Records)
 async def records_of_run(
-    request: Request, run: Name, since: int = 0, *, fresh: bool = False, going: bool = False
+    request: Request, run: Name, since: int = 0, *, fresh: bool = False, active: bool = False
 ) -> Response:
     """the records in the folder of a run, for `fairway --server`, written `since` a time; RUN may
-    be a prefix of its ID, with `going` of one that has not ended; `fresh=true` asks its target
+    be a prefix of its ID, with `active` of one that has not ended; `fresh=true` asks its target
     first"""
-    found = await _looked_at(request, run, fresh=fresh, going=going)
+    found = await _looked_at(request, run, fresh=fresh, active=active)
     return JSONResponse(await reading(runs.records, found, since))
 
 
-async def _looked_at(request: Request, run: str, *, fresh: bool, going: bool = False) -> Run:
+async def _looked_at(request: Request, run: str, *, fresh: bool, active: bool = False) -> Run:
     site = site_of(request)
-    found = await reading(lambda: site.runs.find_prefix(run, going=going))
+    found = await reading(lambda: site.runs.find_prefix(run, active=active))
     site.refresher.watch(found.id)
     if fresh:
         await acting(lambda: found.refresh(logs=True))

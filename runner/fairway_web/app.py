@@ -21,7 +21,7 @@ from starlette.staticfiles import StaticFiles
 from fairway_core.findings import UserError
 from fairway_web.actions import metrics
 from fairway_web.api import api, problem
-from fairway_web.auth import OPEN_PATHS, SAFE, Refused, SignIn
+from fairway_web.auth import OPEN_PATHS, SAFE, RequestDenied, SignIn
 from fairway_web.pages import PAGES, problem_page
 from fairway_web.roles import ALONE, OPEN, RequestContext, in_context, requiring, route
 from fairway_web.runs import Runs, query_error
@@ -67,7 +67,7 @@ class Guard:
         receive, send = _bounded(receive), _with_headers(send)
         try:
             context = await self._context(scope)
-        except Refused as refused:
+        except RequestDenied as refused:
             answer = _refuse(scope, refused.status, refused.code, refused.message)
             await answer(scope, receive, send)
             return
@@ -81,11 +81,11 @@ class Guard:
     async def _context(self, scope: Scope) -> RequestContext:
         headers, path, sign_in = Headers(scope=scope), scope["path"], self._sign_in
         if not sign_in.is_here(headers.get("host", "").lower(), path):
-            raise Refused(421, "wrong-host", "this server has another name")
+            raise RequestDenied(421, "wrong-host", "this server has another name")
         if not sign_in.is_wanted(scope, headers):
-            raise Refused(403, "foreign-page", "a page of another site asked for this")
+            raise RequestDenied(403, "foreign-page", "a page of another site asked for this")
         if scope["method"] not in SAFE and not sign_in.is_ours(headers):
-            raise Refused(403, "foreign-page", "a page of another site sent this")
+            raise RequestDenied(403, "foreign-page", "a page of another site sent this")
         if path in OPEN_PATHS:
             return RequestContext(ALONE)
         person = await sign_in.person(headers, path)
@@ -93,7 +93,7 @@ class Guard:
             message = (
                 f"{_MOST_REQUESTS} of your requests are answered at once: wait for one of them"
             )
-            raise Refused(429, "too-many-requests", message)
+            raise RequestDenied(429, "too-many-requests", message)
         return RequestContext(person, sign_in.audit)
 
 

@@ -48,7 +48,7 @@ OPEN_PATHS = frozenset({"/healthz"})
 _SIGNED_IN = '<!doctype html><title>Fairway</title><link rel="icon" href="/static/icon.svg">\n'
 
 
-class Refused(Exception):
+class RequestDenied(Exception):
     """Error for a refused request: a status, an id for programs, and a message."""
 
     def __init__(self, status: int, code: str, message: str) -> None:
@@ -109,7 +109,7 @@ class ByToken:
         return origin == f"http://{headers['host']}"
 
     async def person(self, headers: Headers, path: str) -> Person:
-        """Returns the user of this machine, given the token. Raises Refused for others."""
+        """Returns the user of this machine, given the token. Raises RequestDenied for others."""
         kind, _, given = headers.get("authorization", "").partition(" ")
         if path == "/login" or (kind.lower() == "bearer" and self.is_token(given.strip())):
             return ALONE
@@ -123,8 +123,8 @@ class ByToken:
         if given or found is not None:
             message = "this is not the token of this server, which has a new one at each start"
             hint += ", or take `token` of its .fairway/serve.json"
-            raise Refused(401, "bad-token", f"{message}: {hint}")
-        raise Refused(401, "no-token", f"the token of this server is missing: {hint}")
+            raise RequestDenied(401, "bad-token", f"{message}: {hint}")
+        raise RequestDenied(401, "no-token", f"the token of this server is missing: {hint}")
 
     def is_token(self, given: str) -> bool:
         return hmac.compare_digest(given.encode("utf-8", "replace"), self.token.encode())
@@ -172,17 +172,18 @@ class BehindProxy:
         return origin == self.url
 
     async def person(self, headers: Headers, path: str) -> Person:
-        """Returns the owner of the token. Raises Refused if there is none, or more than one."""
+        """Returns the owner of the token. Raises RequestDenied if there is none, or more than
+        one."""
         name = next((each for each in TOKEN_HEADERS if each in headers), None)
         if name is None:
             message = "nobody has signed in: the proxy passed no token of Entra ID"
-            raise Refused(401, "no-token", message)
+            raise RequestDenied(401, "no-token", message)
         given = headers.getlist(name)
         kind, _, token = given[0].partition(" ")
         if name != "authorization":
             kind, token = "bearer", given[0]
         if len(given) > 1 or kind.lower() != "bearer" or not token.strip():
-            raise Refused(401, "no-token", f"the header {name} holds no token of a sign-in")
+            raise RequestDenied(401, "no-token", f"the header {name} holds no token of a sign-in")
         return await verifying(self.verifier.person, token.strip())
 
 
@@ -214,8 +215,8 @@ class SigningKeys(jwt.PyJWKClient):
         self._looking = threading.Lock()
 
     def find(self, kid: str) -> jwt.PyJWK | None:
-        """Returns the key of that id, if the tenant has one. Raises Refused if the keys cannot be
-        fetched. A known key never waits for a fetch that somebody else's token needs."""
+        """Returns the key of that id, if the tenant has one. Raises RequestDenied if the keys
+        cannot be fetched. A known key never waits for a fetch that somebody else's token needs."""
         assert self.jwk_set_cache is not None
         known = self.jwk_set_cache.get()
         if known is not None and (key := self.match_kid(known.keys, kid)) is not None:
@@ -234,7 +235,9 @@ class SigningKeys(jwt.PyJWKClient):
             self._looking.release()
         if self.jwk_set_cache.get() is not None:
             return None
-        raise Refused(503, "no-keys", f"the keys of the sign-in cannot be fetched: {self._why}")
+        raise RequestDenied(
+            503, "no-keys", f"the keys of the sign-in cannot be fetched: {self._why}"
+        )
 
     def fetch_data(self) -> dict[str, Any]:
         """Returns the keys that sign tokens of this tenant, without those of other issuers."""
@@ -285,8 +288,8 @@ class Verifier:
     audience: str
 
     def person(self, token: str) -> Person:
-        """Returns the owner of the token with their highest role. Raises Refused for an invalid
-        token, and for somebody without a role."""
+        """Returns the owner of the token with their highest role. Raises RequestDenied for an
+        invalid token, and for somebody without a role."""
         if len(token) > _LONGEST:
             raise _not_good("it is too long")
         try:
@@ -320,15 +323,15 @@ class Verifier:
         if role is None:
             message = "you have signed in, but have no role here"
             hint = f"ask for one of the app roles {', '.join(_ROLES)} in Entra ID"
-            raise Refused(403, "no-role", f"{message}: {hint}")
+            raise RequestDenied(403, "no-role", f"{message}: {hint}")
         names = map(claims.get, ("preferred_username", "upn", "name", "azp", "appid"))
         legible = (each for each in names if isinstance(each, str) and each and each.isprintable())
         name = next(legible, known)
         return Person(known, name[:_LONGEST_NAME], role, float(claims["exp"]) + _LEEWAY)
 
 
-def _not_good(why: str) -> Refused:
-    return Refused(401, "bad-token", f"the token of the sign-in is not accepted: {why}")
+def _not_good(why: str) -> RequestDenied:
+    return RequestDenied(401, "bad-token", f"the token of the sign-in is not accepted: {why}")
 
 
 AUDIT = "audit.jsonl"

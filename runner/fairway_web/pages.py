@@ -14,12 +14,12 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from fairway_core.environment.selection import known_environments
 from fairway_core.findings import UserError, each_of, excerpt
-from fairway_runner.runs.accounting import BY
 from fairway_runner.runs.log_lines import names_ranks
 from fairway_runner.runs.records import has_steps
 from fairway_runner.runs.report.charts import overlay
 from fairway_runner.runs.report.data import compare
 from fairway_runner.runs.report.page import html_templates, sections
+from fairway_runner.runs.usage import BY
 from fairway_runner.runs.view import action_facts
 from fairway_runner.targets.lookup import find_target
 from fairway_web import actions, logs, runs

@@ -20,8 +20,8 @@ from fairway_core.findings import Finding, UserError, finding_facts
 from fairway_core.yaml_text import unfit_character
 from fairway_runner.quantities import iso, parse_moment
 from fairway_runner.runs.folder import begun_steps, chosen_task
-from fairway_runner.runs.kept import empty_outputs, leads_out, walk_outputs
-from fairway_runner.runs.query import Column, Wanted, list_facts, select
+from fairway_runner.runs.output_files import empty_outputs, leads_out, walk_outputs
+from fairway_runner.runs.query import Column, RunFilter, list_facts, select
 from fairway_runner.runs.records import damaged, read_json, read_specs
 from fairway_runner.runs.store import Run, RunStore
 from fairway_runner.runs.view import run_facts
@@ -50,7 +50,7 @@ class Runs(RunStore):
     def unsorted(self) -> Iterator[Run]:
         yield from filter(None, map(self._current, super().unsorted()))
 
-    def find(self, text: str, *, going: bool = False) -> Run:
+    def find(self, text: str, *, active: bool = False) -> Run:
         """Returns the run with exactly that id. Raises UserError otherwise."""
         is_name = text and "/" not in text and not text.startswith(".")
         if is_name and (run := self._current(Run(self.folder / text))) is not None:
@@ -59,12 +59,12 @@ class Runs(RunStore):
             "unknown-run", f"there is no run `{text[:80]}`", "list them: fairway list"
         )
 
-    def find_prefix(self, text: str, *, going: bool = False) -> Run:
+    def find_prefix(self, text: str, *, active: bool = False) -> Run:
         """Returns the run with that ID, or the only one whose ID begins so; see `RunStore.find`."""
         try:
             return self.find(text)
         except UserError:
-            return self.find(RunStore(self.base).find(text, going=going).id)
+            return self.find(RunStore(self.base).find(text, active=active).id)
 
     def _current(self, run: Run) -> Run | None:
         """Returns the cached run, or this one; None if it does not exist."""
@@ -138,7 +138,7 @@ def page_of(store: RunStore, query: RunQuery) -> Page:
     columns = query.shown
     since = parse_moment("since", query.since) if query.since else None
     given = query.model_dump(include={"name", "target", "text", "before", "behind"})
-    wanted = Wanted(states=query.state, tags=query.tag, since=since, **given)
+    wanted = RunFilter(states=query.state, tags=query.tag, since=since, **given)
     # One more than is shown indicates that there are others.
     found = select(store, wanted, query.limit + 1)
     chosen = found.runs[-query.limit :]

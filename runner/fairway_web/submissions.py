@@ -19,7 +19,7 @@ from fairway_core.findings import Finding, UserError
 from fairway_core.yaml_text import parse_yaml, unfit_character
 from fairway_runner.jobs.job import JOB_NAME
 from fairway_runner.jobs.job_file import JobFile, job_of_text
-from fairway_runner.jobs.project_files import confined, is_code_of, uploaded_code
+from fairway_runner.jobs.project_files import is_code_of, restricted_to, uploaded_code
 from fairway_runner.runs.store import Run, RunStore
 from fairway_runner.submit import submission
 from fairway_runner.submit.rerun import Submitted, prepare_again, submitted
@@ -164,7 +164,7 @@ def _ready(
             stack.enter_context(uploaded_code(origin))
             root = origin.root
         if not is_allowed("here"):
-            stack.enter_context(confined(root))
+            stack.enter_context(restricted_to(root))
         if asked.run is not None:
             ready, _ = stack.enter_context(prepare_again(*_again(runs, asked), **options))
         else:

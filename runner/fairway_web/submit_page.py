@@ -17,7 +17,7 @@ from fairway_core.documents import text_of
 from fairway_core.findings import Finding, UserError
 from fairway_runner.jobs.project_files import NEVER
 from fairway_runner.jobs.templates import all_templates, template_facts
-from fairway_runner.runs.query import Wanted, select
+from fairway_runner.runs.query import RunFilter, select
 from fairway_runner.submit.rerun import submitted
 from fairway_runner.targets.lookup import all_targets
 from fairway_web import submissions
@@ -128,7 +128,7 @@ def _begun(site: Site, chosen: str) -> dict[str, str]:
 
 
 def _choices(site: Site) -> dict[str, Any]:
-    latest = select(site.runs, Wanted(), _MOST_RUNS).runs
+    latest = select(site.runs, RunFilter(), _MOST_RUNS).runs
     return {
         "templates": list(all_templates(Path.cwd())),
         "files": list(islice(_job_files(site.runs.base.parent), _MOST_FILES)),

@@ -16,7 +16,7 @@ from waiting import until
 import fairway_agent
 from fairway_agent import access, container, processes, scratch
 from fairway_agent.job_facts import Container
-from fairway_boot.files import Fault
+from fairway_boot.files import AgentError
 
 pytestmark = pytest.mark.integration
 
@@ -266,19 +266,19 @@ def test_container_pull_reports_refused_login_and_failed_download(
     program = executable(host.bin / "refusing", "echo 'unauthorized: no AcrPull' >&2; exit 3")
     monkeypatch.setattr(access, "bearer", lambda _: {"Authorization": "Bearer own"})
     monkeypatch.setattr(access, "exchange_token", lambda _, server, own: f"{own}-token-of-{server}")
-    with pytest.raises(Fault) as refused:
+    with pytest.raises(AgentError) as refused:
         access.log_in("docker", str(program), "lab.azurecr.io/train:1", str(host.folder))
     said = "lab.azurecr.io does not let this node in: unauthorized: no AcrPull"
     assert refused.value.record["message"] == said
     assert "AcrPull" in refused.value.record["hint"]
     monkeypatch.setenv("TMPDIR", str(host.folder))
     runtime = container.Runtime("enroot", str(program))
-    with pytest.raises(Fault) as missing:
+    with pytest.raises(AgentError) as missing:
         container._import(runtime, f"{host.folder.name}/train:1")
     assert missing.value.record["message"] == f"enroot cannot import {host.folder.name}/train:1"
     assert missing.value.record["hint"].startswith("see why on the node: enroot import docker://")
     assert missing.value.record["exit_code"] == 3
-    with pytest.raises(Fault, match="Podman cannot pull x/train:1") as unpulled:
+    with pytest.raises(AgentError, match="Podman cannot pull x/train:1") as unpulled:
         container.fetch_image([str(program)], "x/train:1", dict(os.environ))
     assert unpulled.value.record["exit_code"] == 3
     assert "podman login --authfile" in str(unpulled.value.record["hint"])
@@ -363,7 +363,7 @@ def test_podman_store_of_another_user_is_refused(
 ) -> None:
     disk.mkdir()
     monkeypatch.setattr(os, "getuid", lambda: disk.stat().st_uid + 1)
-    with pytest.raises(Fault, match="not a folder of this user's alone") as refused:
+    with pytest.raises(AgentError, match="not a folder of this user's alone") as refused:
         container.image_store_options()
     assert refused.value.record["exit_code"] == 4
 

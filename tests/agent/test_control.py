@@ -8,24 +8,24 @@ import pytest
 
 from fairway_agent import control
 from fairway_agent.control import Control, Numbers, Part
-from fairway_agent.records import Damaged
-from fairway_agent.state_files import Over
+from fairway_agent.records import UnreadableFile
+from fairway_agent.state_files import ExceededLimit
 from fairway_boot import files
-from fairway_boot.files import Fault
+from fairway_boot.files import AgentError
 
 PART = {"stage": "tasks", "number": 0, "indices": "0", "nodes": 1, "width": 1}
 FULL = Control(
     submission=1,
     parts=(
-        Part("tasks", 0, Numbers([0, 1, 2, 5]), 1, 2, "7", gpus=1, cores=4, part=0.25),
+        Part("tasks", 0, Numbers([0, 1, 2, 5]), 1, 2, "7", gpus=1, cores=4, node_fraction=0.25),
         Part("finally", 1, Numbers([6]), 1, 1),
     ),
     complete=True,
     cancelled=0,
     cancelled_tasks={"3": 1},
     started=1e9,
-    limit=Over("max_cost", "it was over it"),
-    unmet=("job-a failed",),
+    limit=ExceededLimit("max_cost", "it was over it"),
+    failed_dependencies=("job-a failed",),
     notified=("start",),
     final={"succeeded": Numbers([0, 1])},
     ended={"job-a-0-0": "its image"},
@@ -56,7 +56,7 @@ def test_control_record_with_a_bad_value_is_reported_as_damaged(
 ) -> None:
     facts = {**FULL.to_json(), name: value}
     (tmp_path / "control.json").write_text(json.dumps(facts))
-    with pytest.raises(Damaged, match=r"control\.json: damaged: ") as caught:
+    with pytest.raises(UnreadableFile, match=r"control\.json: damaged: ") as caught:
         control.read(tmp_path)
     assert caught.value.said.endswith("; submit the job again from its file")
 
@@ -64,7 +64,9 @@ def test_control_record_with_a_bad_value_is_reported_as_damaged(
 def test_control_record_of_another_version_is_refused(tmp_path: Path) -> None:
     facts = {**FULL.to_json(), "version": 9, "parts": {"of": "another kind"}}
     (tmp_path / "control.json").write_text(json.dumps(facts))
-    with pytest.raises(Damaged, match="its version is 9, and this release reads 1") as caught:
+    with pytest.raises(
+        UnreadableFile, match="its version is 9, and this release reads 1"
+    ) as caught:
         control.read(tmp_path)
     assert "use the release that wrote it" in caught.value.said
 
@@ -72,12 +74,19 @@ def test_control_record_of_another_version_is_refused(tmp_path: Path) -> None:
 def test_control_record_resets_for_a_new_submission_and_ignores_an_older_one(
     tmp_path: Path,
 ) -> None:
-    control.change(tmp_path, 0, started=1.0, limit=Over("max_cost", "why"), unmet=("a",))
+    control.change(
+        tmp_path, 0, started=1.0, limit=ExceededLimit("max_cost", "why"), failed_dependencies=("a",)
+    )
     control.cancel(tmp_path, 0)
     assert control.read(tmp_path).is_cancelled
     control.change(tmp_path, 1, started=2.0)
     known = control.read(tmp_path)
-    assert (known.submission, known.started, known.limit, known.unmet) == (1, 2.0, None, None)
+    assert (known.submission, known.started, known.limit, known.failed_dependencies) == (
+        1,
+        2.0,
+        None,
+        None,
+    )
     assert not known.is_cancelled
     control.change(tmp_path, 0, started=3.0)
     assert control.read(tmp_path) == known
@@ -101,7 +110,9 @@ def test_control_cancel_applies_to_its_submission_and_earlier_ones(tmp_path: Pat
 
 def test_control_start_supervisor_failure_reports_the_reason(tmp_path: Path) -> None:
     lock = files.open_lock(tmp_path / "lock")
-    with pytest.raises(Fault, match=r"did not start: .*No module named no_such_module") as caught:
+    with pytest.raises(
+        AgentError, match=r"did not start: .*No module named no_such_module"
+    ) as caught:
         control.start_supervisor("no_such_module", tmp_path, lock, os.environ, retry=False)
     os.close(lock)
     assert str(tmp_path / "supervisor.log") in str(caught.value.record["hint"])

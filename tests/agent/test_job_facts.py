@@ -9,7 +9,7 @@ import pytest
 from fairway_agent import job_facts
 from fairway_agent.job_facts import Container, JobFacts, TargetFacts
 from fairway_agent.kubernetes.settings import PodFacts, patience, pods_of
-from fairway_boot.files import Fault
+from fairway_boot.files import AgentError
 from fairway_core.target import HEAD_IMAGE, Target
 from fairway_runner.jobs.job import Job
 
@@ -99,5 +99,5 @@ def test_job_facts_default_to_no_container_and_no_secrets(tmp_path: Path) -> Non
 def test_job_facts_of_a_damaged_file_name_the_file(tmp_path: Path, read: Any, text: str) -> None:
     file = "job.json" if read is job_facts.of_job else "target.json"
     (tmp_path / file).write_text(text)
-    with pytest.raises(Fault, match=f"{file}: damaged"):
+    with pytest.raises(AgentError, match=f"{file}: damaged"):
         read(tmp_path)

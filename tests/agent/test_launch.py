@@ -12,12 +12,12 @@ from fairway_agent import batch, job_facts, main, prepare, processes, scratch
 from fairway_agent.fanout import launchers
 from fairway_agent.machine import Host
 from fairway_agent.resources import Share
-from fairway_agent.spec import Chained, RunPlan, Staged, TaskSpec
+from fairway_agent.spec import RunOutputInput, RunPlan, Staged, TaskSpec
 from fairway_agent.ssh import attempt
 from fairway_agent.ssh.attempt import SshNodes
 from fairway_agent.task import attempts, scheduled
 from fairway_agent.task.task import Task
-from fairway_boot.files import Fault
+from fairway_boot.files import AgentError
 
 
 def _told(run: Path, index: int | str) -> dict[str, str]:
@@ -44,15 +44,15 @@ def test_missing_input_names_an_output_that_was_not_kept(tmp_path: Path) -> None
     (run / "tasks").mkdir(parents=True)
 
     def missing(path: str) -> str:
-        plan = RunPlan("job-aaaaaa", str(run), chained=(Chained("model", path),))
+        plan = RunPlan("job-aaaaaa", str(run), run_inputs=(RunOutputInput("model", path),))
         return attempts.missing_input(Task(plan, TaskSpec(0), run, run / "tasks/0"))
 
     kept = "runs/train-a/tasks/3/outputs/weights"
     assert missing(kept) == "task 3 of train-a has kept no file in `weights`"
     (tmp_path / kept).mkdir(parents=True)
     assert missing(kept) == ""
-    gone = f"the input `model` no longer exists: {tmp_path}/chained/abc"
-    assert missing("chained/abc") == gone
+    gone = f"the input `model` no longer exists: {tmp_path}/run-inputs/abc"
+    assert missing("run-inputs/abc") == gone
 
 
 BOTH = {"OMPI_MCA_orte_tmpdir_base": "/x", "PRTE_MCA_prte_tmpdir_base": "/x"}
@@ -167,7 +167,7 @@ def test_scratch_that_another_user_could_change_is_refused_and_left_alone(
     if kind == "foreign":
         monkeypatch.setattr(os, "getuid", lambda: root.stat().st_uid + 1)
     monkeypatch.setenv("FAIRWAY_SCRATCH_DIR", str(root / "tasks/job-a-0"))
-    with pytest.raises(Fault, match=f"{root}.* on ") as refused:
+    with pytest.raises(AgentError, match=f"{root}.* on ") as refused:
         scratch.prepare(os.environ)
     assert refused.value.record["id"] == "no-scratch"
     monkeypatch.setattr(job_facts, "read_shared_plan", lambda _: None)

@@ -9,8 +9,8 @@ import pytest
 
 from fairway_agent import control, metric_logs, outputs, process_limits
 from fairway_agent.outputs import collect, draft_of, drop_excluded, empty_outputs, make_storable
-from fairway_agent.spec import Best, Chained, Output, RunPlan
-from fairway_boot.files import Fault
+from fairway_agent.spec import Best, Output, RunOutputInput, RunPlan
+from fairway_boot.files import AgentError
 
 FILES = ("model/a.npz", "model/b.txt", "model/.tmp", "model/deep/c.tmp", "model/deep/d", "log/e")
 
@@ -183,8 +183,10 @@ def waiting(tmp_path: Path) -> Path:
 
 def plan(*, lower: bool = True, pattern: str = LOSS) -> RunPlan:
     """Returns the plan of a run with an input of the best task."""
-    entry = Chained("m", "runs/a-1/tasks/*/outputs/m", best=Best("loss", pattern, lower))
-    return RunPlan("b-1", "code", chained=(entry, Chained("n", "runs/a-1/tasks/0/outputs/n")))
+    entry = RunOutputInput("m", "runs/a-1/tasks/*/outputs/m", best=Best("loss", pattern, lower))
+    return RunPlan(
+        "b-1", "code", run_inputs=(entry, RunOutputInput("n", "runs/a-1/tasks/0/outputs/n"))
+    )
 
 
 @pytest.mark.parametrize(("lower", "found"), [(True, (2, 2.0)), (False, (0, 3.0))])
@@ -195,7 +197,7 @@ def test_best_is_decided_by_the_last_value_of_succeeded_tasks(
     assert outputs.decide_best(waiting, plan(lower=lower)) == {"m": found}
     assert control.read(waiting).best == {"m": found}
     path = f"runs/a-1/tasks/{found[0]}/outputs/m"
-    assert plan().chained[0].path_for({"m": found}) == path
+    assert plan().run_inputs[0].path_for({"m": found}) == path
 
 
 def test_best_decision_is_kept_when_metrics_change_later(
@@ -215,22 +217,28 @@ def test_best_decision_is_kept_when_metrics_change_later(
 def test_best_of_a_sweep_with_only_diverged_tasks_is_refused(waiting: Path) -> None:
     for number in range(len(LOGS)):
         write_task(waiting.parent / "a-1", number, "succeeded", "loss=1\nloss=inf\n")
-    with pytest.raises(Fault, match="a-1 has no best task: the last `loss` of tasks 0, 1, 2, 3, 4"):
+    with pytest.raises(
+        AgentError, match="a-1 has no best task: the last `loss` of tasks 0, 1, 2, 3, 4"
+    ):
         outputs.decide_best(waiting, plan())
 
 
 def test_best_without_a_metric_or_with_a_wrong_pattern_is_refused(
     waiting: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(Fault, match="no task of a-1 that succeeded has printed `loss`") as caught:
+    with pytest.raises(
+        AgentError, match="no task of a-1 that succeeded has printed `loss`"
+    ) as caught:
         outputs.decide_best(waiting, plan(pattern="los=(.)"))
     assert caught.value.said.endswith("its pattern is: los=(.)")
     assert control.read(waiting).best == {}
-    with pytest.raises(Fault, match=r"the pattern of the metric `loss` is none for Python 3\."):
+    with pytest.raises(
+        AgentError, match=r"the pattern of the metric `loss` is none for Python 3\."
+    ):
         outputs.decide_best(waiting, plan(pattern="loss=("))
     monkeypatch.setattr(process_limits, "CPU_LIMIT", 0.1)
     write_task(waiting.parent / "a-1", 0, "succeeded", "a" * 60 + "!\n")
-    with pytest.raises(Fault, match="the pattern of the metric `loss` was stopped"):
+    with pytest.raises(AgentError, match="the pattern of the metric `loss` was stopped"):
         outputs.decide_best(waiting, plan(pattern="((?:a+)+)$"))
 
 

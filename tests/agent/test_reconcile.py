@@ -9,8 +9,8 @@ import pytest
 from run_folders import bring, take_over
 
 from fairway_agent import control, state_files
+from fairway_agent.dependencies import evaluate, failed_dependencies
 from fairway_agent.limits import Watch
-from fairway_agent.predecessors import decide, unmet
 from fairway_agent.reconcile import REPORT_WAIT, JobView, Reconciliation, reconcile, resolve
 from fairway_agent.spec import RunPlan
 from fairway_agent.state_files import RunState, TaskState
@@ -34,7 +34,7 @@ GONE = JobView("lost", "its job is gone")
 
 def queued(reason: str | None, **ends: int) -> TaskState:
     """Returns the state of a queued task that has started before."""
-    return TaskState("queued", attempt=1, started=NOW - 60, reason=reason, ends=ends)
+    return TaskState("queued", attempt=1, started=NOW - 60, reason=reason, failures_by_cause=ends)
 
 
 def ended(state: str, code: int, reason: str | None, when: float = ENDED) -> TaskState:
@@ -142,7 +142,11 @@ def run(tmp_path: Path) -> Path:
 LOST = replace(BEGUN, state="lost", exit_code=5, reason="its job is gone", timed_out=False)
 LATER = {
     "begun since": (BEGUN, (WAITS, JobView("running")), BEGUN),
-    "lost": (BEGUN, (WAITS, WAITS), replace(QUEUED, started=NOW, reason="why", ends={"node": 1})),
+    "lost": (
+        BEGUN,
+        (WAITS, WAITS),
+        replace(QUEUED, started=NOW, reason="why", failures_by_cause={"node": 1}),
+    ),
     "submitted since": (BEGUN, (GONE, JobView("running")), BEGUN),
     "submitted since, and waits": (None, (GONE, WAITS), None),
     "lost each time": (BEGUN, (GONE, replace(GONE, ended=NOW)), replace(LOST, ended=NOW)),
@@ -209,14 +213,18 @@ def test_predecessors_unmet_are_named_with_exit_codes_and_decide_early(tmp_path:
         (tmp_path / name / "state.json").write_text(text)
     folders = [str(tmp_path / name) for name in (*texts, "e-1")]
     ended = ["b-1 failed", "d-1 cannot be read", "e-1 was removed"]
-    assert unmet(folders, {}) == ended
-    assert unmet(folders, {}, going="was lost") == [ended[0], "c-1 was lost", *ended[1:]]
+    assert failed_dependencies(folders, {}) == ended
+    assert failed_dependencies(folders, {}, active="was lost") == [
+        ended[0],
+        "c-1 was lost",
+        *ended[1:],
+    ]
     folder = made(tmp_path / "bad", "failed", [0, 3])
-    assert unmet([folder], {"bad": [4]}) == ["bad failed with exit code 3"]
+    assert failed_dependencies([folder], {"bad": [4]}) == ["bad failed with exit code 3"]
     own = tmp_path / "own"
     own.mkdir()
-    going, bad = made(tmp_path / "going", "running"), made(tmp_path / "late", "failed")
-    assert decide(own, RunPlan("own", "code", after=(going, bad)), 0) == ["late failed"]
+    active, bad = made(tmp_path / "going", "running"), made(tmp_path / "late", "failed")
+    assert evaluate(own, RunPlan("own", "code", after=(active, bad)), 0) == ["late failed"]
 
 
 def made(folder: Path, state: str, codes: Sequence[int | None] = (), **facts: Any) -> str:
@@ -261,7 +269,7 @@ def test_predecessors_unmet_applies_the_wanted_condition(
     ]
     control.cancel(tmp_path / "dead", 0)
     names = [folder.rpartition("/")[2] for folder in folders]
-    found = unmet(folders, dict.fromkeys(names, wanted), going="was lost")
+    found = failed_dependencies(folders, dict.fromkeys(names, wanted), active="was lost")
     assert set(names) - {each.partition(" ")[0] for each in found} == met
 
 
@@ -271,11 +279,11 @@ def test_predecessors_decision_is_kept_until_the_next_submission(tmp_path: Path)
     first, other = made(tmp_path / "first", "running"), made(tmp_path / "other", "failed", [1])
     wanted: dict[str, str | list[int]] = {"first": "failed", "other": "ended"}
     plan = RunPlan("own", "code", after=(first, other), conditions=wanted)
-    assert decide(own, plan, 0) is None
+    assert evaluate(own, plan, 0) is None
     (tmp_path / "first/state.json").write_text('{"state": "failed"}')
-    assert decide(own, plan, 0) == []
+    assert evaluate(own, plan, 0) == []
     (tmp_path / "first/state.json").write_text('{"state": "running"}')  # during a retry
-    assert decide(own, plan, 0) == []
-    assert decide(own, plan, 1) is None
+    assert evaluate(own, plan, 0) == []
+    assert evaluate(own, plan, 1) is None
     (tmp_path / "first/state.json").write_text('{"state": "succeeded"}')
-    assert decide(own, plan, 1) == ["first succeeded"]
+    assert evaluate(own, plan, 1) == ["first succeeded"]

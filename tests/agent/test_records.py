@@ -13,32 +13,32 @@ from hypothesis import strategies as st
 from properties import tried
 
 from fairway_agent import job_facts, records, state_files
-from fairway_agent.records import JsonRecord, Unfit
-from fairway_agent.resources import Wanted
+from fairway_agent.records import InvalidRecord, JsonRecord
+from fairway_agent.resources import ResourceRequest
 from fairway_agent.spec import (
     Best,
     Budget,
-    Chained,
     IdleGpu,
     Output,
     Receiver,
     Retry,
+    RunOutputInput,
     RunPlan,
     Staged,
     TaskSpec,
 )
 from fairway_agent.state_files import RunState, TaskState
-from fairway_boot.files import Fault
+from fairway_boot.files import AgentError
 
 
 @dataclass(frozen=True, slots=True)
-class Node(JsonRecord, called="a node"):
+class Node(JsonRecord, label="a node"):
     name: str
     gpus: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Answer(JsonRecord, called="the answer"):
+class Answer(JsonRecord, label="the answer"):
     nodes: tuple[Node, ...]
     time: float
     is_up: bool
@@ -90,8 +90,8 @@ def test_json_record_round_trips_and_a_damaged_one_is_refused_or_valid(
     read, said = whole, ""
     try:
         read = Answer.from_json(facts)
-    except Unfit as unfit:
-        said = str(unfit)
+    except InvalidRecord as invalid:
+        said = str(invalid)
     assert said.isprintable()
     assert repr(Answer.from_json(json.loads(json.dumps(read.to_json())))) == repr(read)
 
@@ -99,7 +99,7 @@ def test_json_record_round_trips_and_a_damaged_one_is_refused_or_valid(
 def test_json_record_uses_defaults_ignores_unknown_fields_and_refuses_a_newer_plan() -> None:
     assert Answer.from_json({**LEAST, "newer": 1}) == Answer((), 1.0, is_up=True, last=None)
     facts = {**written(PLAN), "version": 2, "grace": {"of": "another kind"}}
-    with pytest.raises(Unfit, match="its version is 2, and this release reads 1"):
+    with pytest.raises(InvalidRecord, match="its version is 2, and this release reads 1"):
         RunPlan.from_json(facts)
 
 
@@ -126,7 +126,7 @@ def test_json_record_uses_defaults_ignores_unknown_fields_and_refuses_a_newer_pl
     ],
 )
 def test_json_record_names_a_field_of_the_wrong_type(facts: dict[str, object], said: str) -> None:
-    with pytest.raises(Unfit, match=said) as caught:
+    with pytest.raises(InvalidRecord, match=said) as caught:
         Answer.from_json({**LEAST, **facts})
     assert "\x1b" not in str(caught.value)
 
@@ -153,7 +153,7 @@ PLAN = RunPlan(
     notify=Receiver("https://example.org/x", ("failed",), "json", "TOKEN"),
     environment={"PATH": "/bin"},
     staged=(Staged("a", "c", "p/", "scratch"), Staged("b", "c", "q", "shared", "/data/b")),
-    chained=(Chained("m", "runs/a-1/tasks/*/outputs/m", best=BEST),),
+    run_inputs=(RunOutputInput("m", "runs/a-1/tasks/*/outputs/m", best=BEST),),
 )
 SPEC = TaskSpec(
     index=2,
@@ -167,7 +167,7 @@ SPEC = TaskSpec(
     },
     checkpoint="/data/checkpoints",
     environment={"OMP_NUM_THREADS": "1"},
-    wanted=Wanted(gpus=1, cores=3),
+    wanted=ResourceRequest(gpus=1, cores=3),
 )
 RUN = RunState("failed", "task 1 failed", 1e9, 1e9 + 5, 17, 2, {"failed": 1}, 124)
 TASK = TaskState(
@@ -214,7 +214,7 @@ def test_records_of_a_run_round_trip(record: JsonRecord) -> None:
         (PLAN, "max_cost", {"most": 1.0, "currency": "USD", "hourly": 0}),
         (PLAN, "idle_gpu", {"below": 5, "seconds": 9, "then": "shrug"}),
         (PLAN, "idle_gpu", {"below": -1, "seconds": 9, "then": "warn"}),
-        (PLAN, "chained", [{"name": "m", "path": "a", "best": {"metric": "m", "pattern": "a"}}]),
+        (PLAN, "run_inputs", [{"name": "m", "path": "a", "best": {"metric": "m", "pattern": "a"}}]),
         (PLAN, "staged", [{"name": "a"}]),
         (SPEC, "index", None),
         (SPEC, "index", "other"),
@@ -226,20 +226,20 @@ def test_records_of_a_run_round_trip(record: JsonRecord) -> None:
 def test_records_of_a_run_refuse_an_invalid_value(
     record: JsonRecord, name: str, value: object
 ) -> None:
-    with pytest.raises(Unfit, match=" of "):
+    with pytest.raises(InvalidRecord, match=" of "):
         type(record).from_json({**written(record), name: value})
 
 
 @pytest.mark.parametrize("state", [RUN, TASK])
 def test_records_of_a_run_name_a_field_of_the_wrong_type(state: RunState | TaskState) -> None:
-    with pytest.raises(Unfit, match="`state` of the state is missing"):
+    with pytest.raises(InvalidRecord, match="`state` of the state is missing"):
         type(state).from_json({})
     facts = written(state)
     for name in facts:
         for value in WRONG:
             if value == "text" and name in TEXTS:
                 continue
-            with pytest.raises(Unfit, match=f"`{name}` of "):
+            with pytest.raises(InvalidRecord, match=f"`{name}` of "):
                 type(state).from_json({**facts, name: value})
 
 
@@ -262,9 +262,9 @@ def test_states_of_tasks_give_an_ended_run_the_worst_of_them(
 
 
 def test_states_are_either_ongoing_or_final() -> None:
-    assert {s for s in state_files.STATES if RunState(s).goes_on} == state_files.GOING_STATES
+    assert {s for s in state_files.STATES if RunState(s).is_active} == state_files.ACTIVE_STATES
     assert {s for s in state_files.STATES if RunState(s).is_final} == state_files.FINAL_STATES
-    assert not state_files.GOING_STATES & state_files.FINAL_STATES
+    assert not state_files.ACTIVE_STATES & state_files.FINAL_STATES
     assert TASK.again == TaskState("queued", attempt=1, held=9.5)
     assert (TASK.attempts, TASK.again.attempts, TaskState().attempts) == (2, 2, 0)
     facts = {"version": 1, "state": "running", "attempt": 0, "started": 5.0}
@@ -274,7 +274,7 @@ def test_states_are_either_ongoing_or_final() -> None:
 @pytest.mark.parametrize("text", ["", "[]", '{"run": "x"', "[" * 100_000])
 def test_plan_file_that_is_damaged_is_named_with_a_hint(tmp_path: Path, text: str) -> None:
     (tmp_path / "plan.json").write_text(text)
-    with pytest.raises(Fault, match=r"plan\.json: damaged: ") as caught:
+    with pytest.raises(AgentError, match=r"plan\.json: damaged: ") as caught:
         job_facts.read_plan(tmp_path)
     assert caught.value.record["id"] == "damaged-run"
     assert caught.value.record["hint"]
@@ -310,7 +310,7 @@ def test_plan_is_read_with_its_retry_and_specs_one_by_one(tmp_path: Path) -> Non
     assert job_facts.read_spec(file, len(first)) == SPEC
     specs = job_facts.read_specs(file)
     assert [next(specs).index, next(specs).index] == [0, 2]
-    with pytest.raises(Fault, match=r"tasks\.jsonl: damaged: `index` of a task is missing"):
+    with pytest.raises(AgentError, match=r"tasks\.jsonl: damaged: `index` of a task is missing"):
         next(specs)
 
 

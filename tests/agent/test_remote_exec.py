@@ -15,7 +15,7 @@ import pytest
 from programs import executable
 
 from fairway_agent.fanout import remote_exec, sshd_mesh
-from fairway_agent.fanout.sshd_mesh import Meeting
+from fairway_agent.fanout.sshd_mesh import SshMesh
 
 pytestmark = pytest.mark.integration
 
@@ -209,7 +209,7 @@ def test_remote_exec_probe_of_a_node_whose_login_hangs_ends(
 
 
 @pytest.fixture
-def meeting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Meeting]:
+def mesh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SshMesh]:
     """Yields a task whose only node answers `served` and has the user's home in `home`."""
     if shutil.which("sshd", path=f"/usr/sbin:{os.environ['PATH']}") is None:
         pytest.skip("sshd is not installed: apt-get install openssh-server")
@@ -220,7 +220,7 @@ def meeting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Meeting
     serve = executable(tmp_path / "serve", 'echo "served $SSH_ORIGINAL_COMMAND"')
     monkeypatch.setattr(sshd_mesh, "_SERVER", f"{sshd_mesh._SERVER}SetEnv HOME={home}\n")
     folder = tmp_path / "a%b folder"
-    yield Meeting(tmp_path.name, folder, key, shlex.quote(str(serve)))
+    yield SshMesh(tmp_path.name, folder, key, shlex.quote(str(serve)))
     config = str(folder / "sshd_config").encode()
     for entry in Path("/proc").glob("[0-9]*"):
         try:
@@ -232,13 +232,13 @@ def meeting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Meeting
 
 
 def test_sshd_mesh_answer_excludes_the_output_of_bashrc(
-    meeting: Meeting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    mesh: SshMesh, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`conda init` adds code to .bashrc that takes a second, and images add greetings."""
     monkeypatch.delenv("SHLVL", raising=False)
     (tmp_path / "home" / ".bashrc").write_text("echo bashrc was read\n")
-    sshd_mesh.install_keys(meeting)
-    sshd_mesh.start_server(meeting, "127.0.0.1", tmp_path / "context")
-    config = sshd_mesh.connect(meeting, ["127.0.0.1"])
+    sshd_mesh.install_keys(mesh)
+    sshd_mesh.start_server(mesh, "127.0.0.1", tmp_path / "context")
+    config = sshd_mesh.connect(mesh, ["127.0.0.1"])
     answers = sshd_mesh.command_all(config, ["127.0.0.1"], "fairway-event end")
     assert answers == {"127.0.0.1": b"served fairway-event end\n"}

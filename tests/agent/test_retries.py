@@ -32,7 +32,7 @@ from fairway_agent.task import scheduled
 from fairway_agent.task.attempts import Attempts, Patience, after_attempt
 from fairway_agent.task.scheduled import run_attempts
 from fairway_agent.task.task import Loss, Nodes, Task
-from fairway_boot.files import Fault
+from fairway_boot.files import AgentError
 
 
 class Lost(Nodes):
@@ -144,7 +144,7 @@ def test_retries_restart_an_evicted_task_that_ends_with_0_within_its_limit(
     attempts: int,
 ) -> None:
     gang = SimpleNamespace(has_changed=lambda: task.attempt == 0, was_signalled=lambda: True)
-    gang.gather, gang.begin = lambda: ([], None), lambda: None
+    gang.connect_all, gang.begin = lambda: ([], None), lambda: None
     task = in_pod(tmp_path, monkeypatch, gang, retry_limits=limits)
 
     def start(task: Task) -> None:
@@ -158,7 +158,7 @@ def test_retries_restart_an_evicted_task_that_ends_with_0_within_its_limit(
     assert run_as_pod(task) == code
     known = read_task(task.folder)
     assert (known.state, known.exit_code) == (state, code)
-    assert (known.attempts, known.ends) == (attempts, {"preemption": 1})
+    assert (known.attempts, known.failures_by_cause) == (attempts, {"preemption": 1})
 
 
 @pytest.mark.parametrize(
@@ -200,7 +200,7 @@ def test_start_that_fails_temporarily_is_retried_for_a_while(
     monkeypatch.setattr(Task, "ended", lambda _: 0)
     assert run_as_pod(task, Patience(seconds)) == ends[1]
     known = read_task(task.folder)
-    assert (known.state, known.exit_code, known.attempts, known.ends) == (*ends, None)
+    assert (known.state, known.exit_code, known.attempts, known.failures_by_cause) == (*ends, None)
     is_told = (known.reason or "").startswith("it could not be started: ")
     assert is_told == (ends[0] == "failed")
 
@@ -238,7 +238,7 @@ def test_fault_ends_the_programs_of_the_attempt(
         task.process = SimpleNamespace(poll=lambda: -15 if told else None)  # type: ignore[assignment]
 
     def damaged(*_: object) -> None:
-        raise Fault("damaged-run", "control.json: damaged")
+        raise AgentError("damaged-run", "control.json: damaged")
 
     monkeypatch.setattr(attempts_of, "launch", start)
     monkeypatch.setattr(Task, "ended", lambda task: task.process.poll())
@@ -298,11 +298,11 @@ def test_retries_that_are_used_up_are_reported_with_counts(
     for state, losses in (("queued", 1), ("failed", 2)):
         attempts.decide(255)
         known = read_task(folder)
-        assert (known.state, known.ends) == (state, {"node": losses})
+        assert (known.state, known.failures_by_cause) == (state, {"node": losses})
     assert known.reason == f"{why}; `retry: {{node: 1}}` is used up"
     plan = RunPlan("job-az", str(tmp_path), retry_limits={"node": 1})
     task = Task(plan, TaskSpec(0), tmp_path, tmp_path / "tasks" / "0", attempt=0)
     task.failures_by_cause[ERROR] += 1
     assert task.finish("failed", 3) == "failed"
     known = read_task(task.folder)
-    assert (known.reason, known.ends) == (None, {"error": 1})
+    assert (known.reason, known.failures_by_cause) == (None, {"error": 1})

@@ -1,4 +1,4 @@
-"""The shared folder of a cluster: chained inputs, and its health."""
+"""The shared folder of a cluster: inputs from other runs, and its health."""
 
 import io
 import resource
@@ -10,9 +10,9 @@ import pytest
 from fairway_agent.shared import runs
 from fairway_agent.shared.reports import InputsRequest, RunReport, RunRequest
 from fairway_agent.shared.runs import health
-from fairway_boot.files import Fault
+from fairway_boot.files import AgentError
 
-PATH = "chained/0123456789abcdef"
+PATH = "run-inputs/0123456789abcdef"
 
 
 def ask(shared: Path, run: str, *paths: str, adopt: bool = False) -> Mapping[str, str]:
@@ -40,7 +40,7 @@ def test_shared_input_is_copied_once_and_removed_with_its_last_run(
     runs.forget_inputs(tmp_path, "a-1")
     assert (tmp_path / PATH).is_dir() is not withdrawn
     runs.forget_inputs(tmp_path, "a-2")
-    assert [path.name for path in (tmp_path / "chained").iterdir()] == [".users"]
+    assert [path.name for path in (tmp_path / "run-inputs").iterdir()] == [".users"]
 
 
 def test_shared_input_of_two_runs_is_used_by_both(tmp_path: Path) -> None:
@@ -54,13 +54,13 @@ def test_shared_input_of_two_runs_is_used_by_both(tmp_path: Path) -> None:
     for run in ("a-1z", "a-2"):
         ask(tmp_path, run, PATH, adopt=True)
     assert not any(draft.exists() for draft in drafts)
-    users = (tmp_path / "chained/.users" / Path(PATH).name).iterdir()
+    users = (tmp_path / "run-inputs/.users" / Path(PATH).name).iterdir()
     assert {path.name for path in users} == {"a-1z", "a-2"}
 
 
 def test_shared_folder_that_cannot_be_written_to_is_reported(tmp_path: Path) -> None:
-    (tmp_path / "chained").write_text("a file")
-    with pytest.raises(Fault, match="nothing can be written to"):
+    (tmp_path / "run-inputs").write_text("a file")
+    with pytest.raises(AgentError, match="nothing can be written to"):
         ask(tmp_path, "a-1", PATH)
 
 

@@ -17,15 +17,23 @@ from fairway_agent import machine, resources
 from fairway_agent.fanout import remote_exec
 from fairway_agent.fanout.launchers import free_port
 from fairway_agent.machine import Host, Machine, allocate_share
-from fairway_agent.records import Unfit
-from fairway_agent.resources import Devices, Gpu, NeverFits, Share, Wanted, numbers_of, ports_of
-from fairway_agent.ssh.cluster_nodes import Nodes, Queue
+from fairway_agent.records import InvalidRecord
+from fairway_agent.resources import (
+    Devices,
+    Gpu,
+    NeverFits,
+    ResourceRequest,
+    Share,
+    numbers_of,
+    ports_of,
+)
+from fairway_agent.ssh.cluster_nodes import NodeAllocator, Queue
 from fairway_boot.cluster import users
 
 # Two sockets, each with four GPUs and half of the cores.
 _NEAR = (tuple(range(48)), tuple(range(48, 96)))
 NODE = Devices(tuple(Gpu(n, _NEAR[n // 4]) for n in range(8)), tuple(range(96)), 96)
-ONE = Wanted(gpus=1)
+ONE = ResourceRequest(gpus=1)
 
 
 def nvidia_smi(folder: Path, gpus: int) -> None:
@@ -34,7 +42,7 @@ def nvidia_smi(folder: Path, gpus: int) -> None:
     executable(folder / "nvidia-smi", f'echo "$*" | grep -q index,pci.bus_id || exit 1\n{lines}')
 
 
-def taken(node: Path, wanted: Wanted, of: Devices = NODE) -> Share:
+def taken(node: Path, wanted: ResourceRequest, of: Devices = NODE) -> Share:
     share = allocate_share(node, of, wanted)
     assert share is not None
     return share
@@ -46,7 +54,7 @@ def test_ledger_gives_eight_tasks_separate_gpus_cores_and_ports(tmp_path: Path) 
     shares = [taken(node, ONE) for _ in range(8)]
     assert [share.gpus for share in shares] == [(n,) for n in range(8)]
     assert [share.cores for share in shares] == [tuple(range(n, n + 12)) for n in range(0, 96, 12)]
-    assert {share.part for share in shares} == {1 / 8}
+    assert {share.node_fraction for share in shares} == {1 / 8}
     ports = [range(first, last + 1) for first, last in (share.ports for share in shares)]
     assert len(set().union(*ports)) == sum(map(len, ports)) > 20_000
     assert allocate_share(node, NODE, ONE) is None
@@ -55,16 +63,16 @@ def test_ledger_gives_eight_tasks_separate_gpus_cores_and_ports(tmp_path: Path) 
     assert again == shares[3]
     for share in (*shares[:3], *shares[4:], again):
         machine.give_back(share)
-    assert len(taken(node, Wanted(gpus=8)).cores) == 96
+    assert len(taken(node, ResourceRequest(gpus=8)).cores) == 96
 
 
 def test_ledger_lends_gpus_that_lie_together_and_cores_that_are_free(tmp_path: Path) -> None:
     node = tmp_path / "n1"
-    assert taken(node, Wanted(gpus=3)).gpus == (0, 1, 2)
-    both = taken(node, Wanted(gpus=2))
+    assert taken(node, ResourceRequest(gpus=3)).gpus == (0, 1, 2)
+    both = taken(node, ResourceRequest(gpus=2))
     assert both.gpus == (4, 5), "3 is free, but the others of its socket are not"
     assert set(both.cores) <= set(_NEAR[1])
-    assert taken(node, Wanted(gpus=3)).gpus == (3, 6, 7)
+    assert taken(node, ResourceRequest(gpus=3)).gpus == (3, 6, 7)
     # No task has a core to itself there; everything else is its own.
     few = Devices(tuple(map(Gpu, range(8))), (0, 1), 2)
     shares = [taken(tmp_path / "n2", ONE, few) for _ in range(8)]
@@ -75,19 +83,24 @@ def test_ledger_lends_gpus_that_lie_together_and_cores_that_are_free(tmp_path: P
     told = shares[3].environment()
     assert (told["FAIRWAY_GPUS"], told["FAIRWAY_CORES"]) == ("3", "")
     node = tmp_path / "n3"
-    share = taken(node, Wanted(cores=90))
+    share = taken(node, ResourceRequest(cores=90))
     assert (share.gpus, len(share.cores)) == ((), 90)
     told = share.environment()
     assert (told["CUDA_VISIBLE_DEVICES"], told["ROCR_VISIBLE_DEVICES"]) == ("", "")
     assert told["FAIRWAY_CORES"] == "0-89"
-    assert allocate_share(node, NODE, Wanted(cores=7)) is None
+    assert allocate_share(node, NODE, ResourceRequest(cores=7)) is None
     assert allocate_share(node, NODE, ONE) is None, "a GPU's part of the cores is not free"
     # Devices that a refused request considered are free for the next.
-    assert taken(node, Wanted(gpus=8, cores=6)).cores == tuple(range(90, 96))
+    assert taken(node, ResourceRequest(gpus=8, cores=6)).cores == tuple(range(90, 96))
 
 
-@pytest.mark.parametrize("wanted", [Wanted(gpus=9), Wanted(cores=97), Wanted(gpus=1, cores=97)])
-def test_ledger_take_of_more_than_any_node_has_is_refused(tmp_path: Path, wanted: Wanted) -> None:
+@pytest.mark.parametrize(
+    "wanted",
+    [ResourceRequest(gpus=9), ResourceRequest(cores=97), ResourceRequest(gpus=1, cores=97)],
+)
+def test_ledger_take_of_more_than_any_node_has_is_refused(
+    tmp_path: Path, wanted: ResourceRequest
+) -> None:
     with pytest.raises(NeverFits, match=f"needs {wanted}, and the node has 8 GPUs and 96 cores"):
         allocate_share(tmp_path / "n1", NODE, wanted)
 
@@ -97,9 +110,9 @@ import signal, subprocess, sys
 from pathlib import Path
 sys.path[:0] = {path!r}
 from fairway_agent.machine import allocate_share
-from fairway_agent.resources import Devices, Gpu, Wanted
+from fairway_agent.resources import Devices, Gpu, ResourceRequest
 node = Devices(tuple(map(Gpu, range(8))), tuple(range(96)), 96)
-share = allocate_share(Path({file!r}), node, Wanted(gpus=8))
+share = allocate_share(Path({file!r}), node, ResourceRequest(gpus=8))
 words = ["sh", "-c", "echo $$; exec sleep 1000"]
 child = subprocess.Popen(words, pass_fds=[share.lock] * {keeps}, start_new_session=True)
 signal.pause()
@@ -121,16 +134,16 @@ def test_ledger_share_of_a_killed_process_is_free_again(tmp_path: Path, keeps: b
         os.kill(task, signal.SIGKILL)
         assert select.select([end], [], [], 300)[0]
         os.close(end)
-    assert len(taken(node, Wanted(cores=50)).cores) == 50
-    assert keeps is False or len(taken(node, Wanted(gpus=7, cores=1)).gpus) == 7
+    assert len(taken(node, ResourceRequest(cores=50)).cores) == 50
+    assert keeps is False or len(taken(node, ResourceRequest(gpus=7, cores=1)).gpus) == 7
 
 
 def test_ledger_share_given_back_is_free_while_a_daemon_keeps_the_file_open(tmp_path: Path) -> None:
     node = tmp_path / "n1"
-    share = taken(node, Wanted(gpus=8))
+    share = taken(node, ResourceRequest(gpus=8))
     copy = os.dup(share.lock)
     machine.give_back(share)
-    again = taken(node, Wanted(gpus=8))
+    again = taken(node, ResourceRequest(gpus=8))
     assert len(again.gpus) == 8
     machine.give_back(again)
     os.close(copy)
@@ -198,7 +211,7 @@ class TestDevices:
         ],
     )
     def test_devices_from_invalid_facts_are_refused(self, facts: object) -> None:
-        with pytest.raises(Unfit):
+        with pytest.raises(InvalidRecord):
             Devices.from_json(facts)
 
 
@@ -220,10 +233,10 @@ class TestNodes:
         monkeypatch.setattr(remote_exec, "unreachable", lambda _: [])
         return tmp_path
 
-    def of(self, shared: Path, run: str) -> Nodes:
-        return Nodes(Queue(shared, "pair", run))
+    def of(self, shared: Path, run: str) -> NodeAllocator:
+        return NodeAllocator(Queue(shared, "pair", run))
 
-    def one(self, nodes: Nodes, wanted: Wanted = ONE) -> Host:
+    def one(self, nodes: NodeAllocator, wanted: ResourceRequest = ONE) -> Host:
         found = nodes.take(1, 1, wanted)
         return found[0]
 
@@ -237,7 +250,7 @@ class TestNodes:
         assert self.places(found) == places
         run.give_back([found[2]], 1)
         assert self.places([self.one(run), self.one(run)]) == [("node-1", 2), ("node-2", 4)]
-        assert run.take(1, 1, Wanted(gpus=4)) is None
+        assert run.take(1, 1, ResourceRequest(gpus=4)) is None
         assert run.reason == "waits for 4 GPUs of a node: 0 free of 2 that are up"
         assert users(shared, "pair") == {"node-1": "a", "node-2": "a"}
 
@@ -283,7 +296,7 @@ class TestNodes:
             remote_exec, "output_of", lambda host, _: small if host == "node-1" else large
         )
         run = self.of(shared, "a")
-        assert self.places([self.one(run, Wanted(gpus=4))]) == [("node-2", 0)]
+        assert self.places([self.one(run, ResourceRequest(gpus=4))]) == [("node-2", 0)]
         assert users(shared, "pair") == {"node-2": "a"}
 
     def test_nodes_are_free_again_after_a_start_on_a_full_disk(
@@ -301,7 +314,7 @@ class TestNodes:
 
     def test_nodes_take_of_more_than_any_node_has_is_refused(self, shared: Path) -> None:
         with pytest.raises(NeverFits, match="needs 9 GPUs, and the node has 8 GPUs"):
-            self.of(shared, "a").take(1, 1, Wanted(gpus=9))
+            self.of(shared, "a").take(1, 1, ResourceRequest(gpus=9))
         assert users(shared, "pair") == {}
 
     def test_nodes_that_report_invalid_devices_are_skipped(
@@ -324,7 +337,7 @@ class TestMachine:
 
     def test_machine_is_shared_by_two_runs_of_a_user(self) -> None:
         first, second = Machine(), Machine()
-        mine = first.take(1, 1, Wanted(gpus=7))
+        mine = first.take(1, 1, ResourceRequest(gpus=7))
         other = second.take(1, 1, ONE)
         assert mine
         assert other

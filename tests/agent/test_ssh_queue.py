@@ -21,15 +21,15 @@ from run_folders import bring
 from fairway_agent import control, job_facts, resources, state_files
 from fairway_agent.fanout import remote_exec
 from fairway_agent.machine import Host
-from fairway_agent.resources import Devices, Gpu, Wanted
+from fairway_agent.resources import Devices, Gpu, ResourceRequest
 from fairway_agent.shared.reports import CancelRequest, NodesRequest, RunRequest, StatesRequest
 from fairway_agent.spec import RunPlan, TaskSpec
 from fairway_agent.ssh import runs
-from fairway_agent.ssh.cluster_nodes import Nodes, Queue, note_user, queue_of
+from fairway_agent.ssh.cluster_nodes import NodeAllocator, Queue, note_user, queue_of
 from fairway_agent.state_files import RunState
 from fairway_boot import cluster
 from fairway_boot.cluster import known_hosts, users
-from fairway_boot.files import Fault, try_lock
+from fairway_boot.files import AgentError, try_lock
 
 
 @pytest.fixture
@@ -185,7 +185,7 @@ def test_ssh_queue_skips_a_node_that_accepts_no_connection(
         return [address for address in asked[-1] if address == "10.0.0.2"]
 
     monkeypatch.setattr(remote_exec, "unreachable", unreachable)
-    nodes = Nodes(Queue(shared, "pair", "a"))
+    nodes = NodeAllocator(Queue(shared, "pair", "a"))
     assert nodes.take(2, 2) is None
     assert nodes.reason == "waits for other nodes than node-2: no connection"
     assert users(shared, "pair") == {}, "others may have the nodes meanwhile"
@@ -255,11 +255,13 @@ def somebody(uid: int, act: Callable[[], Any]) -> Iterator[Any]:
     assert os.waitstatus_to_exitcode(status) == 0
 
 
-def take(queue: Path, run: str, nodes: int, wanted: Wanted | None = None) -> Callable[[], Any]:
+def take(
+    queue: Path, run: str, nodes: int, wanted: ResourceRequest | None = None
+) -> Callable[[], Any]:
     """Returns a function that takes nodes as a supervisor does and returns names and reason."""
 
     def act() -> Any:
-        mine = Nodes(Queue(queue, "pair", run))
+        mine = NodeAllocator(Queue(queue, "pair", run))
         found = mine.take(nodes, 1, wanted)
         if found:
             mine.rest()
@@ -313,7 +315,7 @@ def test_shared_queue_never_gives_one_node_to_two_users(
     said = json.dumps(node.to_json())
     monkeypatch.setattr(remote_exec, "output_of", lambda *_: said)
     monkeypatch.setattr(resources, "look", lambda: node)
-    hers, his = (take(queue, run, 1, Wanted(gpus=1)) for run in ("hers", "his"))
+    hers, his = (take(queue, run, 1, ResourceRequest(gpus=1)) for run in ("hers", "his"))
     with somebody(ADA, hers) as [hers, _], somebody(BOB, his) as [his, _]:
         assert (hers, his) == (["node-1"], ["node-2"])
         assert users(queue, "pair") == {"node-1": "hers", "node-2": "his"}
@@ -380,17 +382,17 @@ def test_shared_queue_trusts_only_hosts_and_folders_of_the_machines(
     run.mkdir(parents=True)
     target = {"name": "pair", "ssh": {"queue": str(queue / "hers")}}
     (run / "target.json").write_text(json.dumps(target))
-    with pytest.raises(Fault, match=r"have no folder .*/hers yet") as refused:
+    with pytest.raises(AgentError, match=r"have no folder .*/hers yet") as refused:
         queue_for(run)
     assert "reimage them" in refused.value.said
     (queue / "hers").mkdir()
     assert queue_for(run) == queue / "hers"
     os.chown(queue / "hers", ADA, ADA)
-    with pytest.raises(Fault, match="hers is not the machines' own"):
+    with pytest.raises(AgentError, match="hers is not the machines' own"):
         queue_for(run)
     (queue / "hers").rename(queue / "his")
     (queue / "hers").symlink_to(queue)
-    with pytest.raises(Fault, match="not the machines' own"):
+    with pytest.raises(AgentError, match="not the machines' own"):
         queue_for(run)
     (run / "target.json").write_text(json.dumps({"name": "pair", "ssh": {}}))
     assert queue_for(run) == tmp_path
@@ -454,6 +456,6 @@ def test_cancel_of_a_removed_run_names_a_supervisor_that_does_not_end(
         assert process.stdout.readline()
         for run, task in (("job", ""), ("job-b2", ""), ("job-b", "1")):
             runs.cancel(tmp_path, CancelRequest(run, 0, task=task), io.BytesIO())
-        with pytest.raises(Fault, match="the folder of job-b is gone") as caught:
+        with pytest.raises(AgentError, match="the folder of job-b is gone") as caught:
             runs.cancel(tmp_path, CancelRequest("job-b", 0), io.BytesIO())
     assert caught.value.record["hint"].endswith(f": kill {process.pid}")

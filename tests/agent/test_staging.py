@@ -9,7 +9,7 @@ import pytest
 from fairway_agent import access
 from fairway_agent.spec import Staged
 from fairway_boot import http
-from fairway_boot.files import Fault
+from fairway_boot.files import AgentError
 from fairway_boot.identity import METADATA
 from fairway_core.catalog.roles import built_in_roles
 from fairway_simulator.azure.rights import Assignment, Rights
@@ -94,13 +94,13 @@ def test_ssh_staging_continues_after_a_broken_copy_or_listing(
     cloud.faults = [("comp=list", 20), ("comp=list", 0)]
     assert access.stage(entry(cloud, "d"), tmp_path / "in") == 3
     cloud.faults = [("comp=list", 20)] * 4
-    with pytest.raises(Fault, match="the container datasets cannot be listed: "):
+    with pytest.raises(AgentError, match="the container datasets cannot be listed: "):
         access.stage(entry(cloud, "d"), tmp_path / "in")
 
 
 def test_ssh_staging_refuses_a_copy_with_a_wrong_checksum(cloud: Services, tmp_path: Path) -> None:
     cloud.blobs, cloud.wrong_md5 = {"d/a": b"a"}, True
-    with pytest.raises(Fault, match=r"the blob d/a cannot be copied: .*MD5") as caught:
+    with pytest.raises(AgentError, match=r"the blob d/a cannot be copied: .*MD5") as caught:
         access.stage(entry(cloud, "d"), tmp_path / "in")
     assert caught.value.record["hint"] == "once that is fixed: fairway retry RUN"
     assert files(tmp_path / "in") == {}
@@ -118,21 +118,21 @@ def test_ssh_staging_fault_names_what_cannot_be_read(
     cloud: Services, tmp_path: Path, part: str, status: int, why: str
 ) -> None:
     cloud.blobs, cloud.faults = {"d/a": b"a"}, [(part, status)]
-    with pytest.raises(Fault, match=why):
+    with pytest.raises(AgentError, match=why):
         access.stage(entry(cloud, "d"), tmp_path / "in")
 
 
 def test_ssh_staging_of_no_blobs_or_of_paths_outside_the_folder_is_refused(
     cloud: Services, tmp_path: Path
 ) -> None:
-    with pytest.raises(Fault, match="nothing at datasets:d"):
+    with pytest.raises(AgentError, match="nothing at datasets:d"):
         access.stage(entry(cloud, "d"), tmp_path / "in")
     cloud.blobs = {"d/../../x": b"x"}
-    with pytest.raises(Fault, match="cannot be a file here"):
+    with pytest.raises(AgentError, match="cannot be a file here"):
         access.stage(entry(cloud, "d"), tmp_path / "in")
     assert not (tmp_path / "x").exists()
     cloud.blobs = {"d/a": b"a", "d/a/b/c": b"c"}
-    with pytest.raises(Fault, match="the blobs d/a and d/a/b/c cannot both be files here"):
+    with pytest.raises(AgentError, match="the blobs d/a and d/a/b/c cannot both be files here"):
         access.stage(entry(cloud, "d"), tmp_path / "in")
 
 
@@ -149,9 +149,9 @@ def test_ssh_staging_reports_a_missing_role(cloud: Services, tmp_path: Path) -> 
     assert access.secrets_of(tmp_path) == {"TOKEN": "s3cret"}
     whole = cloud.rights
     cloud.rights = whole.without("blobs")
-    with pytest.raises(Fault, match="cannot be read: HTTP 403"):
+    with pytest.raises(AgentError, match="cannot be read: HTTP 403"):
         access.stage(entry(cloud, "d"), tmp_path / "in")
     cloud.rights = whole.without("vault")
-    with pytest.raises(Fault, match=r"hub in .* cannot be read: Forbidden") as caught:
+    with pytest.raises(AgentError, match=r"hub in .* cannot be read: Forbidden") as caught:
         access.secrets_of(tmp_path)
     assert "has a role" in str(caught.value.record["hint"])

@@ -17,8 +17,8 @@ from programs import finished
 from run_folders import bring
 
 from fairway_agent import control, limits, state_files, supervisor
-from fairway_agent.limits import Held
-from fairway_agent.resources import Wanted
+from fairway_agent.limits import NodeUsage
+from fairway_agent.resources import ResourceRequest
 from fairway_agent.spec import LAST, Budget, Output, Retry, RunPlan, TaskSpec
 from fairway_agent.state_files import CANCELLATION, TaskState
 from fairway_agent.supervisor import Supervisor
@@ -114,7 +114,7 @@ def test_supervisor_reports_an_empty_output_and_fails_the_task_if_required(
     assert supervised(run) == ("ready", 0, "")
     task = state_files.read_task(run / "tasks" / "0")
     assert (task.state, task.exit_code, task.empty_outputs) == (state, code, empty)
-    assert (task.attempts, task.ends) == ((2, {"error": 2}) if required else (1, None))
+    assert (task.attempts, task.failures_by_cause) == ((2, {"error": 2}) if required else (1, None))
     assert (task.reason is not None) is required
     log = (run / "tasks" / "0" / "log.txt").read_text()
     assert log.count("the output `model` is empty") == (3 if required else 0)
@@ -166,9 +166,11 @@ def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Supe
         yield Supervisor(tmp_path, plan, SimpleNamespace(pid=1), left, right), clock  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(("wanted", "state"), [(None, "running"), (Wanted(gpus=1), "queued")])
+@pytest.mark.parametrize(
+    ("wanted", "state"), [(None, "running"), (ResourceRequest(gpus=1), "queued")]
+)
 def test_run_whose_tasks_need_a_share_of_a_node_starts_as_queued(
-    made: tuple[Supervisor, Clock], tmp_path: Path, wanted: Wanted | None, state: str
+    made: tuple[Supervisor, Clock], tmp_path: Path, wanted: ResourceRequest | None, state: str
 ) -> None:
     run, _ = made
     (tmp_path / "tasks.jsonl").write_text(TaskSpec(0, wanted=wanted).line())
@@ -316,7 +318,7 @@ def _task(run: Supervisor, index: int, *, nodes: int, began: float) -> Task:
 
 
 def test_limits_name_the_first_exceeded_and_sum_node_seconds(tmp_path: Path) -> None:
-    plan, held = RunPlan("job-a", "/", max_duration=3600.0, max_cost=BUDGET), Held(57_600.0)
+    plan, held = RunPlan("job-a", "/", max_duration=3600.0, max_cost=BUDGET), NodeUsage(57_600.0)
     assert limits.exceeded_limit(plan, 1e9 + 3600, 1e9, held).limit == "max_duration"
     # One that ended (2 × 100 s), one that runs in its second attempt (10 s and 30 s of 4 nodes),
     # one that waits for its third (20 s), and one that Slurm has ended.
@@ -331,4 +333,4 @@ def test_limits_name_the_first_exceeded_and_sum_node_seconds(tmp_path: Path) -> 
         state_files.write(tmp_path / "tasks" / str(index), state)
     assert limits.node_seconds(
         tmp_path, dict(zip("01234", (2, 4, 1, 1, 8), strict=True)), 1e9
-    ) == Held(200 + 160 + 20 + 5, 4)
+    ) == NodeUsage(200 + 160 + 20 + 5, 4)

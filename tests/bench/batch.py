@@ -25,7 +25,7 @@ from fairway_simulator.batch.simulator import IDENTITY
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from fairway_runner.engines.batch.submission import Submission
+    from fairway_runner.engines.batch.submission import BatchSubmission
 
 _TASKS = 10_000
 _THREADS = 16
@@ -100,11 +100,11 @@ def _service(folder: Path) -> Iterator[Service]:
         process.wait()
 
 
-def _many(service: Service, count: int) -> Submission:
+def _many(service: Service, count: int) -> BatchSubmission:
     """Returns the submission of `count` tasks that are recorded, but not sent yet."""
     from fairway_runner.engines.azure_storage import Storage
     from fairway_runner.engines.batch.client import Account
-    from fairway_runner.engines.batch.submission import State, Submission
+    from fairway_runner.engines.batch.submission import BatchSubmission, State
     from fairway_runner.jobs.job_file import load_job
     from fairway_runner.runs.store import RunStore
     from fairway_runner.submit import snapshot as code
@@ -122,7 +122,7 @@ def _many(service: Service, count: int) -> Submission:
     run, lock = store.create(prepared.record, prepared.all_files())
     os.close(lock)
     state = State(0, jobs=(run.id,))
-    return Submission(run, Account(target, 600), Storage(target, 600), state, snapshot)
+    return BatchSubmission(run, Account(target, 600), Storage(target, 600), state, snapshot)
 
 
 def _spent(action: Callable[[], object]) -> float:
@@ -147,7 +147,7 @@ def _bare_client() -> Any:
     return BatchClient(endpoint, credential, transport=straight)
 
 
-def _ready_made(client: Any, many: Submission, job: str) -> None:
+def _ready_made(client: Any, many: BatchSubmission, job: str) -> None:
     """Calls `create_task_collection` with prepared dicts, from as many threads as Fairway."""
     client.create_job({**many.job(), "id": job})
     tasks = list(many.tasks())

@@ -15,7 +15,7 @@ from serving import Handler, in_thread, serving
 
 from fairway_agent import access
 from fairway_boot import files, http, identity, imds
-from fairway_boot.files import Fault
+from fairway_boot.files import AgentError
 from fairway_boot.http import Failure
 from fairway_boot.identity import Workload
 from fairway_boot.imds import Metadata
@@ -98,10 +98,10 @@ def test_identity_unknown_to_entra_fails_without_falling_back_to_the_nodes(
 ) -> None:
     services.federated.clear()
     with pytest.raises(
-        Fault, match="the pod's identity opens nothing: invalid_client: AADSTS70021"
+        AgentError, match="the pod's identity opens nothing: invalid_client: AADSTS70021"
     ):
         identity.bearer(VAULT)
-    with pytest.raises(Fault, match="AADSTS700213") as raised:
+    with pytest.raises(AgentError, match="AADSTS700213") as raised:
         access.secret_values({"KEY": "keyvault:key"}, services.url)
     assert "federated credential" in raised.value.record["hint"]
     assert "one.two.three" not in raised.value.said
@@ -164,7 +164,7 @@ def test_identity_variables_or_file_that_are_invalid_are_named(
         monkeypatch.setenv(name, value)
     else:
         file.write_text(value)
-    with pytest.raises(Fault, match=said):
+    with pytest.raises(AgentError, match=said):
         identity.bearer(VAULT)
     assert services.requests == []
 

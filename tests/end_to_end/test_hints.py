@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 _FOLDERS = ("constructs", "stacks", "runner")
 # The calls that make an error, and the position of their argument `hint`.
-_MAKERS = {"UserError.of": 2, "Finding": 2, "FieldError": 1, "Fault": 1}
+_MAKERS = {"UserError.of": 2, "Finding": 2, "FieldError": 1, "Fault": 1, "AgentError": 1}
 # Errors without a hint, and why they need none.
 _WITHOUT = {
     "cut-off-submission": "the reason ends with the command",
@@ -38,7 +38,7 @@ def _without_hint(file: Path, nodes: list[ast.AST]) -> Iterator[str]:
         made = f"{owner.id}.{name}" if isinstance(owner, ast.Name) else name
         if made not in _MAKERS:
             continue
-        # In fairway_agent a Fault has its id as first argument.
+        # In fairway_agent an AgentError has its id as first argument.
         at = 2 if "fairway_agent" in file.parts else _MAKERS[made]
         names = {keyword.arg for keyword in call.keywords}
         starred = any(isinstance(each, ast.Starred) for each in call.args)

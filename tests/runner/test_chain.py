@@ -1,4 +1,4 @@
-"""Inputs chained to outputs of other runs: which are refused, and at which line."""
+"""Inputs from other runs: which are refused, and at which line."""
 
 import json
 import shutil
@@ -9,7 +9,7 @@ import pytest
 from endings import refused
 from running import MakeRun, RunFairway
 
-from fairway_agent.spec import Chained
+from fairway_agent.spec import RunOutputInput
 from fairway_core.target import Target
 from fairway_runner.engines.engine import engine_for
 from fairway_runner.engines.outage import TargetUnavailable
@@ -46,7 +46,7 @@ def chain(folder: Path, store: RunStore, source: Any, *, asks: bool = True) -> I
     file.write_text(f"name: a\ncommand: 'true'\ninputs:\n  model: {json.dumps(source)}\n")
     job_file, target = load_job(file), Target.local()
     job, engine = job_file.resolve(target), engine_for(target)
-    usual: Any = {"coming": (), "going": (), "copies": True}
+    usual: Any = {"coming": (), "active": (), "copies": True}
     found = Inputs()
     add_kept(found, job_file, job, engine, store, "a-a", asks=asks, **usual)
     return found
@@ -64,7 +64,7 @@ def test_chained_input_resolves_to_the_output_of_a_task(
     tmp_path: Path, store: RunStore, train: Run, source: Any
 ) -> None:
     found = chain(tmp_path, store, source)
-    assert found.chained == [Chained("model", "runs/train-abc/tasks/1/outputs/model")]
+    assert found.run_inputs == [RunOutputInput("model", "runs/train-abc/tasks/1/outputs/model")]
     best = {"metric": "loss", "value": 1.0} if "best" in source else {}
     known = {"run": "train-abc", "task": "1", "output": "model", **best}
     assert found.facts == {"model": known}

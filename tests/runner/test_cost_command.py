@@ -12,7 +12,7 @@ from endings import ends
 from environment_files import KEY
 from serving import Handler, serving
 
-from fairway_runner.engines.outage import Silence
+from fairway_runner.engines.outage import SlowCallNotice
 
 VM = "vm/Standard_ND96isr_H100_v5"
 
@@ -110,13 +110,13 @@ def test_cost_command_uses_stored_prices_if_the_service_does_not_answer(
     assert "using only stored prices" in errors
     assert json.loads(out)["hourly"]["maximum"] > 2 * 98.32
     watched: list[tuple[str, float]] = []
-    watch = Silence.watch
+    watch = SlowCallNotice.watch
 
-    def noted(silence: Silence, service: str, seconds: float) -> Any:
+    def noted(notice: SlowCallNotice, service: str, seconds: float) -> Any:
         watched.append((service, seconds))
-        return watch(silence, service, seconds)
+        return watch(notice, service, seconds)
 
-    monkeypatch.setattr(Silence, "watch", noted)
+    monkeypatch.setattr(SlowCallNotice, "watch", noted)
     with socket.create_server(("127.0.0.1", 0)) as silent:  # accepts connections and never answers
         monkeypatch.setenv("FAIRWAY_PRICES_URL", f"http://127.0.0.1:{silent.getsockname()[1]}/")
         words = ("cost", "demo", "--region", "eastus", "--deadline", "1s")

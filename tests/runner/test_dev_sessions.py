@@ -13,7 +13,7 @@ from fairway_core.findings import UserError
 from fairway_core.target import Target
 from fairway_runner.dev_sessions import (
     SessionAccess,
-    Wanted,
+    SessionRequest,
     begin,
     chosen,
     has_jupyter,
@@ -21,7 +21,7 @@ from fairway_runner.dev_sessions import (
     look,
     session_job,
 )
-from fairway_runner.dev_sync import Beside
+from fairway_runner.dev_sync import SessionExec
 from fairway_runner.runs.store import Run, RunStore
 from fairway_runner.runs.view import run_facts
 
@@ -51,13 +51,15 @@ class TestJob:
     """The job of a session."""
 
     def test_dev_session_job_is_named_dev_or_after_the_given_job(self) -> None:
-        job = session_job(Wanted(nodes=2), HERE).resolve(HERE)
+        job = session_job(SessionRequest(nodes=2), HERE).resolve(HERE)
         assert (job.name, job.template, job.nodes) == ("dev", "dev", 2)
         assert (job.timeout, job.options) == (14400.0, {"idle": 1800})
-        job = session_job(Wanted(_job(name="a" * 35 + "-bcde")), HERE).resolve(HERE)
+        job = session_job(SessionRequest(_job(name="a" * 35 + "-bcde")), HERE).resolve(HERE)
         assert job.name == "dev-" + "a" * 35
         for seconds, timeout in ((8784 * 3600.0, 31622400.0), (4444.4444, 4444.444), (1e-9, 0.001)):
-            assert session_job(Wanted(seconds=seconds), HERE).resolve(HERE).timeout == timeout
+            assert (
+                session_job(SessionRequest(seconds=seconds), HERE).resolve(HERE).timeout == timeout
+            )
 
     def test_dev_session_job_has_the_environment_of_the_given_job_only(self) -> None:
         """Retries, sweeps, metrics and the like of the given job are dropped."""
@@ -78,7 +80,7 @@ class TestJob:
             "metrics": {"loss": "loss=([0-9.]+)"},
             "sweep": {"points": [{"grid": {"lr": [0.5, 0.7]}}]},
         }
-        wanted = Wanted(_job(**fields), ["nodes=3"], seconds=1.8, idle=0.2, jupyter=True)
+        wanted = SessionRequest(_job(**fields), ["nodes=3"], seconds=1.8, idle=0.2, jupyter=True)
         job = session_job(wanted, HERE).resolve(HERE)
         assert (job.name, job.template, job.nodes) == ("dev-train", "dev", 3)
         assert job.env == {"RATE": "0.5", "TEXT": params["text"]}
@@ -89,13 +91,13 @@ class TestJob:
         assert (job.finally_, job.sweep, job.idle_gpu) == (None, None, None)
 
     def test_dev_session_job_error_names_the_job_file(self) -> None:
-        finding = refused(lambda: session_job(Wanted(_job(comand="x")), HERE), "comand")
+        finding = refused(lambda: session_job(SessionRequest(_job(comand="x")), HERE), "comand")
         assert finding.location.file.endswith("job.yaml")
 
 
 def test_dev_session_of_several_nodes_on_batch_is_refused(store: RunStore) -> None:
     with pytest.raises(UserError, match="a session on `pool` has one node: its engine is `batch`"):
-        begin(Wanted(nodes=2), target_of("batch", name="pool"), store)
+        begin(SessionRequest(nodes=2), target_of("batch", name="pool"), store)
 
 
 class TestRuns:
@@ -187,7 +189,7 @@ class TestCommand:
         ends(here("dev", *words), 2, "Jupyter is not started in containers on several nodes")
 
 
-class Says(Beside):
+class Says(SessionExec):
     """A session with a given answer."""
 
     said = ""
@@ -198,9 +200,9 @@ class Says(Beside):
 
 
 def _look(make_run: MakeRun, said: str) -> SessionAccess | None:
-    beside = Says(make_run(f"dev-{abs(hash(said)):x}"[:20]), ["fairway"])
-    object.__setattr__(beside, "said", said)
-    return look(beside)
+    session = Says(make_run(f"dev-{abs(hash(said)):x}"[:20]), ["fairway"])
+    object.__setattr__(session, "said", said)
+    return look(session)
 
 
 def test_dev_session_access_is_read_from_its_output(make_run: MakeRun) -> None:

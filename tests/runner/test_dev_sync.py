@@ -18,14 +18,14 @@ from running import MakeRun
 from fairway_core.findings import UserError
 from fairway_runner import dev_sessions
 from fairway_runner.dev_sessions import SessionAccess
-from fairway_runner.dev_sync import Beside, Known, SessionFailed, Sync, take_turn
+from fairway_runner.dev_sync import Known, SessionExec, SessionFailed, Sync, take_turn
 from fairway_runner.runs.store import Run
 from fairway_runner.submit import snapshot
 
 pytestmark = pytest.mark.integration
 
 
-class There(Beside):
+class There(SessionExec):
     """A session that is on this machine."""
 
     def command(self, words: Sequence[str]) -> list[str]:
@@ -33,7 +33,7 @@ class There(Beside):
         return list(words)
 
 
-class Gone(Beside):
+class Gone(SessionExec):
     """A session that does not answer."""
 
     def command(self, words: Sequence[str]) -> list[str]:
@@ -104,11 +104,11 @@ def test_dev_sync_sends_again_after_a_failure(make_run: MakeRun, code: Path, nod
     run = make_run("dev-a")
     sync = sync_of(run, Known.of(code, []), node)
     (code / "b.py").write_text("b")
-    sync.beside = Gone(run, ["fairway"])
+    sync.session = Gone(run, ["fairway"])
     for _ in range(2):
         with pytest.raises(SessionFailed, match="a command in dev-a failed: no connection"):
             sync.send()
-    sync.beside = There(run, ["fairway"])
+    sync.session = There(run, ["fairway"])
     assert (list(sync.send().written), sync.has_rsync) == (["b.py"], True)
     assert (node / "b.py").read_text() == "b"
 
@@ -249,7 +249,7 @@ def test_dev_sync_measures_listing_time_without_copying_time(
         clock[0] += 2
         return real(*given, **more)
 
-    class Slow(Beside):
+    class Slow(SessionExec):
         """A session behind a slow line."""
 
         def run_here(self, words: Sequence[str], _: bytes) -> subprocess.CompletedProcess[bytes]:
@@ -311,9 +311,9 @@ def test_dev_sync_with_a_damaged_record_of_sent_files_is_refused(
 
 def test_dev_sync_command_failure_reports_the_last_errors(make_run: MakeRun) -> None:
     said = "import sys; sys.stderr.write('0\\nfirst\\nno \\x1b[2Jpython3\\nend\\n'); sys.exit(3)"
-    beside = Beside(make_run("dev-a"), [sys.executable, "-c", said])
+    session = SessionExec(make_run("dev-a"), [sys.executable, "-c", said])
     with pytest.raises(SessionFailed, match="a command in dev-a failed: first; no ") as caught:
-        beside.ask(["true"])
+        session.ask(["true"])
     assert "\x1b" not in str(caught.value)
     assert caught.value.exit_code == 5
 

@@ -12,7 +12,7 @@ from running import MakeRun, RunFairway
 
 from fairway_core.findings import UserError
 from fairway_runner.runs import outputs as fetching
-from fairway_runner.runs.kept import files_of
+from fairway_runner.runs.output_files import files_of
 from fairway_runner.runs.outputs import fetch
 from fairway_runner.runs.records import STEPS_FILE, StepRecord, steps_text
 from fairway_runner.runs.store import Run

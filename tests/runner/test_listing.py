@@ -12,7 +12,7 @@ from running import RunFairway
 from fairway_core.findings import UserError
 from fairway_core.target import Target
 from fairway_runner.jobs.job_file import load_job
-from fairway_runner.jobs.project_files import confined
+from fairway_runner.jobs.project_files import restricted_to
 from fairway_runner.runs.store import RunStore
 from fairway_runner.submit.prepare import PreparedRun, prepare
 from fairway_runner.submit.run_inputs import resolve_files
@@ -129,7 +129,7 @@ def test_sweep_over_files_that_cannot_be_listed_warns_or_is_refused(
     outside = tmp_path / "elsewhere"
     shutil.copytree(project / "data", outside)
     (project / "code").mkdir()
-    with confined(project / "code"), pytest.raises(UserError) as caught:
+    with restricted_to(project / "code"), pytest.raises(UserError) as caught:
         resolve_files(job, local())
     assert caught.value.findings[0].id == "missing-role"
 

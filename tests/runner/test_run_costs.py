@@ -18,9 +18,9 @@ from fairway_agent.task import task as agent_task
 from fairway_core.cost.prices import read_prices
 from fairway_core.findings import Finding, Severity, UserError
 from fairway_runner.engines.outage import TargetUnavailable
-from fairway_runner.runs import accounting, query
-from fairway_runner.runs.accounting import use_of
+from fairway_runner.runs import query, usage
 from fairway_runner.runs.store import Run, RunStore
+from fairway_runner.runs.usage import usage_of
 
 SIZE = "Standard_ND96isr_H100_v5"
 PRICES = f"""[[prices]]
@@ -72,7 +72,11 @@ def _make(
     (run.folder / "provenance.json").write_text(json.dumps({"user": user}))
     for index, task in enumerate(tasks):
         path = run.task_folder(index) / "state.json"
-        times = {name: task[name] for name in ("started", "ended", "held", "part") if name in task}
+        times = {
+            name: task[name]
+            for name in ("started", "ended", "held", "node_fraction")
+            if name in task
+        }
         path.write_text(json.dumps({**json.loads(path.read_text()), **times}))
     return run
 
@@ -98,9 +102,9 @@ def test_run_costs_list_each_run_and_the_total(
     assert facts["total"] == total
     assert (facts["by"], facts["currency"]) == ("run", "USD")
     # Eight tasks with one GPU for an hour are a node hour; an invalid part counts as a full node.
-    tasks: list[dict[str, Any]] = [{"held": 3600.0, "part": 0.125}] * 8
+    tasks: list[dict[str, Any]] = [{"held": 3600.0, "node_fraction": 0.125}] * 8
     _make(make_run, "packed-d", tasks, created=1.3e9)
-    _make(make_run, "wrong-e", [{"held": 3600.0, "part": 99.0}], created=1.4e9)
+    _make(make_run, "wrong-e", [{"held": 3600.0, "node_fraction": 99.0}], created=1.4e9)
     groups = _costs(fairway, folder, "--region", "southcentralus")["groups"]
     found = [(each["key"], each["node_hours"], each["cost"]) for each in groups]
     assert found[-2:] == [("packed-d", 1.0, 90.0), ("wrong-e", 1.0, 90.0)]
@@ -179,7 +183,7 @@ def test_run_costs_show_the_share_of_the_monthly_budget(
     share: float | None,
     line: str,
 ) -> None:
-    monkeypatch.setattr(accounting, "time", SimpleNamespace(time=lambda: 1e9 + 86400))
+    monkeypatch.setattr(usage, "time", SimpleNamespace(time=lambda: 1e9 + 86400))
     emails = ENVIRONMENT.replace("name: lab", f"name: lab\nbudget: {budget}")
     (folder / "lab.yaml").write_text(f"{emails}monitoring: {{emails: [a@example.com]}}\n")
     facts = _costs(fairway, folder, "lab.yaml", "--region", "southcentralus")
@@ -251,8 +255,8 @@ def test_run_costs_of_a_running_run_include_its_ended_attempts(
         json.dumps({**json.loads((run.folder / "run.json").read_text()), "engine": "ssh"})
     )
     prices = read_prices(folder / "prices.toml")
-    monkeypatch.setattr(accounting, "time", SimpleNamespace(time=lambda: 1e9 + 2700))
-    use = use_of(Run(run.folder), run.tasks, lambda: prices, "southcentralus")
+    monkeypatch.setattr(usage, "time", SimpleNamespace(time=lambda: 1e9 + 2700))
+    use = usage_of(Run(run.folder), run.tasks, lambda: prices, "southcentralus")
     assert (use.node_hours, use.cost) == (4.0, 360.0)
 
 

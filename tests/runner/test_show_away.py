@@ -24,7 +24,7 @@ from fairway_agent.kubernetes.api import Api
 from fairway_agent.main import MARK
 from fairway_agent.spec import RunPlan
 from fairway_agent.state_files import RunState
-from fairway_boot.files import Fault
+from fairway_boot.files import AgentError
 from fairway_boot.slurm import commands
 from fairway_core.findings import UserError
 from fairway_core.target import KubernetesAccess
@@ -33,7 +33,7 @@ from fairway_runner.engines.azure_calls import Calls
 from fairway_runner.engines.batch.engine import BatchEngine
 from fairway_runner.engines.kubernetes.exec import Exec
 from fairway_runner.engines.local import LocalEngine
-from fairway_runner.engines.outage import Absence, TargetUnavailable, clock
+from fairway_runner.engines.outage import OutageTolerance, TargetUnavailable, clock
 from fairway_runner.engines.remote import engine as remote_engine
 from fairway_runner.engines.remote.connection import Ended
 from fairway_runner.engines.remote.mirror import Mirror
@@ -184,7 +184,7 @@ def test_absence_is_tolerated_until_the_deadline_for_transient_errors_only(
         raise kind.of("some-id", "no", exit_code=5)
 
     with pytest.raises(UserError):
-        Absence(running, deadline).look(refuse)
+        OutageTolerance(running, deadline).call(refuse)
 
 
 def _silent_slurm(folder: Path) -> None:
@@ -227,10 +227,10 @@ def test_target_of_any_engine_that_does_not_answer_is_unavailable(
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     monkeypatch.setattr(Api, "_connect", Mock(side_effect=ConnectionRefusedError))
     monkeypatch.setattr("fairway_agent.kubernetes.api._PATIENCE", 0.0)
-    with pytest.raises((Fault, UserError)) as caught:
+    with pytest.raises((AgentError, UserError)) as caught:
         ask(tmp_path)
     error = caught.value
-    if isinstance(error, Fault):  # sent in the answer of a host
+    if isinstance(error, AgentError):  # sent in the answer of a host
         out = f"{MARK}{json.dumps({'fault': error.record})}".encode()
         with pytest.raises(UserError) as caught:
             RemoteHost(SimpleNamespace(name="h"), "/s")._answer(Ended(0, out, ""))  # type: ignore[arg-type]

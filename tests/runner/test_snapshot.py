@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from endings import refused
 
-from fairway_runner.jobs.project_files import confined
+from fairway_runner.jobs.project_files import restricted_to
 from fairway_runner.submit import snapshot
 
 
@@ -137,11 +137,11 @@ def test_snapshot_of_a_confined_job_follows_links_within_the_project_only(tmp_pa
         (folder / "x.py").touch()
     (code / "lib").symlink_to("../lib")
     (code / "gone").symlink_to("/nowhere")
-    with confined(project):
+    with restricted_to(project):
         assert [each.path for each in snapshot.collect(code).files] == ["lib/x.py", "x.py"]
     for target in ("../../outside", "../../outside/x.py", "../.git", "../.git/x.py"):
         (code / "link").symlink_to(target)
-        with confined(project):
+        with restricted_to(project):
             finding = refused(lambda: snapshot.collect(code))
         assert finding.id == "missing-role"
         assert "the link link" in finding.message

@@ -17,7 +17,7 @@ from fairway_core.findings import UserError
 from fairway_runner.engines import steps
 from fairway_runner.engines import workflow as standing
 from fairway_runner.engines.engine import engine_of_steps
-from fairway_runner.engines.outage import FAILED_PREDECESSOR, Refused, TargetUnavailable
+from fairway_runner.engines.outage import FAILED_PREDECESSOR, RunRefused, TargetUnavailable
 from fairway_runner.jobs.job_file import load_job
 from fairway_runner.runs.clean import removable
 from fairway_runner.runs.folder import steps_to_begin
@@ -228,7 +228,7 @@ def test_steps_retry_continues_with_other_steps_if_one_is_refused(
     whole: Run, store: RunStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The step that could be started is followed to its end."""
-    errors = {"one": Refused.of("no-input", "gone"), "two": Refused.of("no-input", "gone")}
+    errors = {"one": RunRefused.of("no-input", "gone"), "two": RunRefused.of("no-input", "gone")}
     monkeypatch.setattr(standing, "start_step", Starting(errors))
     whole.follow()
     assert (whole.state, states(whole)) == ("failed", ["failed", "failed"])
@@ -236,7 +236,7 @@ def test_steps_retry_continues_with_other_steps_if_one_is_refused(
     step_of(store, "one", "failed")
 
     def again(run: Run) -> list[int]:
-        raise Refused.of("no-input", f"{run.id} has no input")
+        raise RunRefused.of("no-input", f"{run.id} has no input")
 
     monkeypatch.setattr(steps, "run_again", again)
     errors.clear()
@@ -352,7 +352,7 @@ def test_steps_follow_leaves_out_a_waiting_step_only_after_its_predecessors_end(
     first = step_of(store, "one", "running")
     lock = first.take_lock()
     if is_refused:
-        error = Refused.of(FAILED_PREDECESSOR, "`after`: pipe-a-one failed")
+        error = RunRefused.of(FAILED_PREDECESSOR, "`after`: pipe-a-one failed")
         monkeypatch.setattr(standing, "start_step", Starting({"two": error}))
     else:
         step_of(store, "two", "cancelled")

@@ -14,7 +14,7 @@ from endings import refused
 
 from fairway_core.documents import FieldError
 from fairway_core.findings import Finding, format_finding
-from fairway_runner.jobs.project_files import confined
+from fairway_runner.jobs.project_files import restricted_to
 from fairway_runner.jobs.sweep_sources import (
     file_points,
     function_points,
@@ -134,7 +134,7 @@ def test_files_pattern_of_a_confined_job_cannot_leave_the_project(
     linked: Path, pattern: str
 ) -> None:
     assert matching_files(pattern, linked)
-    with confined(linked):
+    with restricted_to(linked):
         assert matching_files("data/**/c.csv", linked) == ["data/c.csv"]
         assert refused(lambda: matching_files(pattern, linked)).id == "missing-role"
 

@@ -18,7 +18,7 @@ from running import MakeRun
 from fairway_core.findings import UserError
 from fairway_core.target import Target
 from fairway_runner.engines.engine import engine_for
-from fairway_runner.engines.outage import Refused, TargetUnavailable, Unavailable
+from fairway_runner.engines.outage import RunRefused, TargetUnavailable, Unavailable
 from fairway_runner.engines.ssh import SshEngine
 from fairway_runner.jobs.job import Job
 from fairway_runner.jobs.job_file import JobFile, load_job
@@ -290,7 +290,7 @@ class World:
         """Sets which targets are full, do not answer, refuse a run, or break from now on."""
         self.full = {name: f"{name} is full" for name in full.split()}
         self.away = set(away.split())
-        self.raises = {name: Refused.of("r", f"{name} refuses") for name in refusing.split()}
+        self.raises = {name: RunRefused.of("r", f"{name} refuses") for name in refusing.split()}
         self.raises |= {name: Unavailable.of("r", f"{name} breaks") for name in broken.split()}
 
     def step(self) -> None:
@@ -378,7 +378,11 @@ class TestStarting:
         ("given", "kind", "said"),
         [
             ({"away": "nd spot a100"}, TargetUnavailable, [f"{n} does not answer" for n in NAMES]),
-            ({"refusing": "nd spot a100"}, Refused, ["a100 refuses", "nd refuses", "spot refuses"]),
+            (
+                {"refusing": "nd spot a100"},
+                RunRefused,
+                ["a100 refuses", "nd refuses", "spot refuses"],
+            ),
             ({"broken": "nd spot a100"}, Unavailable, ["a100 breaks", "nd breaks", "spot breaks"]),
             (
                 *({"refusing": "nd", "away": "spot a100"}, TargetUnavailable),

@@ -17,7 +17,7 @@ from fairway_agent import process_limits
 from fairway_agent.process_limits import OverLimit
 from fairway_core.findings import Finding, Location
 from fairway_runner import worker
-from fairway_runner.engines.outage import Refused
+from fairway_runner.engines.outage import RunRefused
 from fairway_runner.runs.store import Run
 from fairway_runner.targets.lookup import find_target
 
@@ -50,8 +50,8 @@ def test_worker_raises_errors_of_calls_in_another_process(tmp_path: Path) -> Non
     with pytest.raises(RuntimeError, match="ZeroDivisionError"):
         worker.call(divmod, 1, 0)
     found = Finding("a", "is wrong", "hint", "path", location=Location("f", 1, 2, "text"))
-    error = pickle.loads(pickle.dumps(Refused([found], exit_code=5)))
-    assert type(error) is Refused
+    error = pickle.loads(pickle.dumps(RunRefused([found], exit_code=5)))
+    assert type(error) is RunRefused
     assert (error.findings, error.exit_code, str(error)) == ((found,), 5, "is wrong\n  hint")
     run = Run(tmp_path)
     run.__dict__["engine"] = open  # like a connection, it cannot be pickled

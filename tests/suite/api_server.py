@@ -9,7 +9,7 @@ from typing import Any
 
 from fairway_agent import control, job_facts, state_files
 from fairway_agent.kubernetes import controller, runs, submit
-from fairway_agent.kubernetes.api import Refused
+from fairway_agent.kubernetes.api import RequestRefused
 from fairway_agent.kubernetes.objects import INDEX, JOB
 from fairway_agent.shared.reports import CancelRequest, SubmitRequest
 from fairway_agent.state_files import RunState, TaskState
@@ -41,7 +41,7 @@ class Server:
     def create(self, kind: str, manifest: Mapping[str, Any]) -> bool:
         name = manifest["metadata"]["name"]
         if why := self.refuse(name):
-            raise Refused(422, why)
+            raise RequestRefused(422, why)
         if name in self.of(kind):
             return False
         self.of(kind)[name] = json.loads(json.dumps(manifest))

@@ -1,8 +1,8 @@
 """The ids of findings and faults that the tests raise, and the declared ones that no test raises.
 
-An id counts as raised if Fairway's code makes its `Finding` or `Fault` in a process of the suite,
-or if the program prints it in an end-to-end test. The declared ids are read from the source. A run
-of `bin/test` or `bin/test --all` lists those that no test raised, and fails.
+An id counts as raised if Fairway's code makes its `Finding` or `AgentError` in a process of the
+suite, or if the program prints it in an end-to-end test. The declared ids are read from the source.
+A run of `bin/test` or `bin/test --all` lists those that no test raised, and fails.
 """
 
 import ast
@@ -23,7 +23,7 @@ SOURCES = (
     "stacks/fairway_stacks",
     "runner",
 )
-MAKERS = {"Finding", "Fault", "of", "check", "_fail", "error", "finding"}
+MAKERS = {"Finding", "AgentError", "Fault", "of", "check", "_fail", "error", "finding"}
 """The calls whose first argument, or `id=`, is an id."""
 
 _ID = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)+")
@@ -66,9 +66,9 @@ def _record(made: type) -> None:
 
 def pytest_configure() -> None:
     """Starts to record the ids raised in this process."""
-    from fairway_boot.files import Fault
+    from fairway_boot.files import AgentError
 
-    _record(Fault)
+    _record(AgentError)
     if sys.version_info >= (3, 11):  # noqa: UP036 (hosts have 3.10, and no fairway_core)
         from fairway_core.findings import Finding
 

@@ -10,7 +10,7 @@ import sys
 from importlib import import_module
 
 from fairway_agent.main import use_proxy
-from fairway_boot.files import Fault
+from fairway_boot.files import AgentError
 
 # Imported on demand, because a node runs many of these commands.
 _COMMANDS = {
@@ -34,7 +34,7 @@ def main() -> int:
     module, function = _COMMANDS[name]
     try:
         code: int = getattr(import_module(module), function)(*words)
-    except Fault as fault:
+    except AgentError as fault:
         print(f"fairway: {fault.said}", file=sys.stderr)  # noqa: T201
         return 74  # EX_IOERR of sysexits.h
     return code

@@ -17,15 +17,15 @@ from typing import TYPE_CHECKING, ClassVar
 from fairway_agent import machine, processes, state_files
 from fairway_agent.batch.folders import Folders, fail, say
 from fairway_agent.batch.nodes import BatchNodes, ScheduledEvents, batch_nodes, share_of
-from fairway_agent.batch.notifications import watch_of, write_ending
+from fairway_agent.batch.notifications import watch_of, write_exit_report
 from fairway_agent.fanout import sshd_mesh
-from fairway_agent.resources import SHARE_FILE, Lent, NeverFits, look
+from fairway_agent.resources import SHARE_FILE, Allocation, NeverFits, look
 from fairway_agent.state_files import CANCELLATION, NO_START, PREEMPTION, TaskState
 from fairway_agent.task.attempts import Attempts, Patience, said_of
 from fairway_agent.task.scheduled import ENDED, Scheduled, run_attempts, store_first_line
 from fairway_agent.task.task import Task
 from fairway_boot import files
-from fairway_boot.files import Fault
+from fairway_boot.files import AgentError
 
 if TYPE_CHECKING:
     from fairway_agent.spec import TaskSpec
@@ -42,7 +42,7 @@ class Batch(Scheduled):
     which `events` announces, or if a client has removed the file RUNNING, which is all that a
     client can reach."""
 
-    REFUSED: ClassVar[tuple[type[Exception], ...]] = (OSError, Fault, NeverFits)
+    REFUSED: ClassVar[tuple[type[Exception], ...]] = (OSError, AgentError, NeverFits)
     RETRIES_HERE: ClassVar = False
     BEGUN_AGAIN: ClassVar = "its node was lost, or taken away without notice"
 
@@ -62,7 +62,7 @@ class Batch(Scheduled):
         if last.state == "running":
             task.held += track.lived(last)
         if last.submission == task.submission:
-            task.failures_by_cause.update(last.ends_with_this)
+            task.failures_by_cause.update(last.failures_including_current)
         if task.attempt + 1 != self.first:
             task.before = self.ended_before(task)
 
@@ -97,8 +97,8 @@ class Batch(Scheduled):
                 say("the task ends before it has begun")
                 return False
         task.hosts = [replace(task.hosts[0], share=share)]
-        lent = Lent(task.attempt + 1, share.gpus, share.cores, share.part)
-        files.write_json(file, lent.to_json())
+        allocation = Allocation(task.attempt + 1, share.gpus, share.cores, share.node_fraction)
+        files.write_json(file, allocation.to_json())
         return True
 
     def look(self, task: Task) -> None:
@@ -174,11 +174,11 @@ def run_task() -> int:
     while True:
         try:
             task, nodes = _task_here(folders, spec, first)
-        except (OSError, Fault, subprocess.CalledProcessError) as error:
+        except (OSError, AgentError, subprocess.CalledProcessError) as error:
             return _not_begun(folders, NO_START, f"{_NOT_STARTED}{said_of(error)}")
         watch = watch_of(folders, task.plan, folders.submission)
         if (status := final_state(nodes)) is not None:
-            write_ending(folders, status, watch.over)
+            write_exit_report(folders, status, watch.over)
             return fail(f"{_NOT_STARTED}{status.reason}", status.exit_code or NO_START)
         events = ScheduledEvents(folders.base / "event", partial(nodes.give_notice, task))
         scheduler = Batch(wakeup, watch, nodes=nodes, events=events, first=first)
@@ -214,30 +214,30 @@ def _wait_to_go(task: Task) -> None:
 
 
 def _task_here(folders: Folders, spec: TaskSpec, first: int) -> tuple[Task, BatchNodes]:
-    """Returns the task before its attempt, and its nodes. Raises OSError, Fault or
+    """Returns the task before its attempt, and its nodes. Raises OSError, AgentError or
     CalledProcessError if it cannot begin, and leaves word of that for the next attempt."""
     folders.make_directories(spec)
     number = count_attempt(folders.shared / "attempts", folders.task, first)
     try:
         _bring_earlier_logs(folders, number)
         return task_of(folders, spec, number)
-    except (OSError, Fault, subprocess.CalledProcessError) as error:
+    except (OSError, AgentError, subprocess.CalledProcessError) as error:
         store_first_line(folders.before_file, f"the one before was not started: {said_of(error)}")
         raise
 
 
 def task_of(folders: Folders, spec: TaskSpec, number: int) -> tuple[Task, BatchNodes]:
     """Returns the task before its attempt of that number, with the job's secrets, and its nodes.
-    Raises OSError or Fault if nodes or secrets are not available."""
+    Raises OSError or AgentError if nodes or secrets are not available."""
     values = folders.secret_values()
     os.environ.update(values)  # only into this process's memory
     code, secrets = str(folders.code), tuple(values)
-    plan = replace(folders.plan, run=folders.run, directory=code, secrets=secrets, chained=())
+    plan = replace(folders.plan, run=folders.run, directory=code, secrets=secrets, run_inputs=())
     nodes, hosts = BatchNodes(folders, plan), batch_nodes()
     task = Task(plan, spec, folders.shared, folders.base, number - 1, nodes=nodes, hosts=hosts)
     task.submission = folders.submission
     if len(hosts) > 1:
-        nodes.config = sshd_mesh.connect(folders.meeting, [host.address for host in hosts])
+        nodes.config = sshd_mesh.connect(folders.mesh, [host.address for host in hosts])
     return task, nodes
 
 
@@ -252,7 +252,7 @@ def final_state(nodes: BatchNodes) -> TaskState | None:
 
 def _not_begun(folders: Folders, code: int, why: str) -> int:
     """Records the end of a task that could not start, and returns its exit code."""
-    write_ending(folders, TaskState("failed", ended=time.time(), exit_code=code, reason=why))
+    write_exit_report(folders, TaskState("failed", ended=time.time(), exit_code=code, reason=why))
     return fail(why, code)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairway_agent import access, job_facts
-from fairway_agent.fanout.sshd_mesh import Meeting
+from fairway_agent.fanout.sshd_mesh import SshMesh
 from fairway_agent.task_logs import say as say
 from fairway_boot.imds import Metadata
 
@@ -56,8 +56,8 @@ class Folders:
         return job_facts.of_job(self.record)
 
     def secret_values(self) -> dict[str, str]:
-        """Returns the job's secrets by variable, read with the pool's own identity. Raises Fault,
-        which contains no value, if one cannot be read."""
+        """Returns the job's secrets by variable, read with the pool's own identity. Raises
+        AgentError, which contains no value, if one cannot be read."""
         identity = self.target.identity
         metadata = Metadata(identity={"msi_res_id": identity} if identity else {})
         return access.secret_values(self.job_facts.secrets, self.target.vault_url, metadata.bearer)
@@ -76,10 +76,10 @@ class Folders:
         return int(os.environ.get("FAIRWAY_SUBMISSION", "0"))
 
     @property
-    def meeting(self) -> Meeting:
-        """Meeting through which the task's nodes reach each other."""
+    def mesh(self) -> SshMesh:
+        """Mesh through which the task's nodes reach each other."""
         shared = os.environ.get("AZ_BATCH_TASK_SHARED_DIR", "")
-        return Meeting(
+        return SshMesh(
             name=f"{self.run}/{self.task}",
             folder=self.base / "ssh",
             key=Path(shared, "fairway_key"),

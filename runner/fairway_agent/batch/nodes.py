@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from fairway_agent import machine, outputs
 from fairway_agent.batch.folders import Folders, say
-from fairway_agent.batch.notifications import Track, is_tracked, write_ending
+from fairway_agent.batch.notifications import Track, is_tracked, write_exit_report
 from fairway_agent.fanout import launchers, sshd_mesh
 from fairway_agent.machine import Host
 from fairway_agent.sampler import Sampling, sampler
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
     from fairway_agent.limits import IdleWatch
-    from fairway_agent.resources import Devices, Share, Wanted
+    from fairway_agent.resources import Devices, ResourceRequest, Share
     from fairway_agent.spec import RunPlan
-    from fairway_agent.state_files import Over, TaskState
+    from fairway_agent.state_files import ExceededLimit, TaskState
     from fairway_agent.task.task import Task
 
 
@@ -49,7 +49,7 @@ class BatchNodes(Nodes):
         self.folders = folders
         self.config = config
         self.notice = ""
-        self.over: Over | None = None
+        self.over: ExceededLimit | None = None
         self.recorded: TaskState | None = None
         self.track = Track(folders, folders.task, is_tracked(plan))
 
@@ -90,7 +90,7 @@ class BatchNodes(Nodes):
         self.recorded = status
         self.track.write(status)
         if status.is_final or (task.idle is not None and status.state == "running"):
-            write_ending(self.folders, status, self.over)
+            write_exit_report(self.folders, status, self.over)
 
     def sampling(self, task: Task, environment: dict[str, str]) -> Sampling:
         """Collects all nodes' samples on the main node, in a file that is kept with the logs."""
@@ -234,7 +234,7 @@ def watch_for_main() -> int:
     main = batch_nodes()[0].address
 
     def pass_on(kind: str) -> None:
-        config = sshd_mesh.connect(folders.meeting, [main])
+        config = sshd_mesh.connect(folders.mesh, [main])
         sshd_mesh.command_all(config, [main], f"fairway-event {kind}")
 
     events = ScheduledEvents(folders.base / f"event.{os.getpid()}", pass_on)
@@ -254,7 +254,7 @@ def batch_nodes() -> list[Host]:
     return [Host(each, each) for each in (main, *(node for node in nodes if node != main))]
 
 
-def share_of(devices: Devices, wanted: Wanted) -> Share | None:
+def share_of(devices: Devices, wanted: ResourceRequest) -> Share | None:
     """Allocates a task its share of the node; None while an earlier task holds too much. Raises
     NeverFits if the node is too small. All tasks of a pool run as one user, and see the folder."""
     folder = Path(os.environ["AZ_BATCH_NODE_SHARED_DIR"], "fairway-devices")

@@ -24,7 +24,7 @@ from fairway_agent.fanout import sshd_mesh
 from fairway_agent.outputs import draft_of
 from fairway_agent.state_files import NO_START
 from fairway_agent.task_logs import LAST_OUTPUT, pump
-from fairway_boot.files import Fault, write_json
+from fairway_boot.files import AgentError, write_json
 
 if TYPE_CHECKING:
     from fairway_agent.spec import TaskSpec
@@ -42,7 +42,7 @@ def prepare() -> int:
         what = "the setup could not be started"
         if (folders.record / "setup.jsonl").exists():
             code = _run(folders, folders.spec(), "setup")
-    except (OSError, Fault) as error:
+    except (OSError, AgentError) as error:
         say(f"{what}: {error}")
         code = 126
     if folders.job_facts.setup_is_admin:
@@ -139,7 +139,7 @@ def coordinate() -> int:
     (folders.base / "event").unlink(missing_ok=True)
     try:
         address = own_address(batch_nodes())
-        sshd_mesh.open_node(folders.meeting, address, folders.base, folders.code)
+        sshd_mesh.open_node(folders.mesh, address, folders.base, folders.code)
     except (OSError, subprocess.CalledProcessError) as error:
         return fail(f"this node cannot be reached by the others: {error}", NO_START)
     if os.environ.get("AZ_BATCH_IS_CURRENT_NODE_MASTER") != "true":

@@ -230,7 +230,7 @@ SILENCE = 45.0  # seconds until the other side counts as dead
 
 # OpenSSH's exit code for a failed connection; a program's own 255 becomes another code.
 LOST = 255
-NOT_LOST = 254
+EXIT_255_REMAPPED = 254
 
 
 @dataclass(frozen=True)
@@ -289,7 +289,7 @@ def serve(served: Served, part: bytes) -> int:
                 return LOST
     processes.end_all(served.sessions)
     code = 128 - code if code < 0 else code
-    return NOT_LOST if code == LOST else code
+    return EXIT_255_REMAPPED if code == LOST else code
 
 
 def _obeyed(served: Served, text: bytes) -> bytes:

@@ -80,7 +80,7 @@ Host *
 
 
 @dataclass(frozen=True)
-class Meeting:
+class SshMesh:
     """One task's servers: its `name`, which no other task on these nodes has; the `folder` on each
     node for keys and configurations; the file of the run's private `key` as it came; and the shell
     command that answers for a node, given the file that describes the node."""
@@ -97,7 +97,7 @@ class Meeting:
         return [_FIRST_PORT + (start + i * _STEP) % _PORTS for i in range(_CANDIDATES)]
 
 
-def open_node(meeting: Meeting, address: str, base: Path, code: Path) -> None:
+def open_node(mesh: SshMesh, address: str, base: Path, code: Path) -> None:
     """Lets the task's other nodes start programs here: in the folder `code`, with this environment,
     and with their sessions noted below `base`. Raises OSError or CalledProcessError."""
     (base / "sessions").mkdir(parents=True, exist_ok=True)
@@ -105,18 +105,18 @@ def open_node(meeting: Meeting, address: str, base: Path, code: Path) -> None:
     facts = {"environment": dict(os.environ), "code": str(code), "base": str(base)}
     context.touch(mode=0o600)
     context.write_text(json.dumps(facts), encoding="utf-8")
-    install_keys(meeting)
-    start_server(meeting, address, context)
+    install_keys(mesh)
+    start_server(mesh, address, context)
 
 
-def install_keys(meeting: Meeting) -> None:
+def install_keys(mesh: SshMesh) -> None:
     """Installs the run's keys for server and client, readable by this user only."""
-    folder = meeting.folder
+    folder = mesh.folder
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     key = folder / "key"
     key.unlink(missing_ok=True)
     key.touch(mode=0o600)
-    key.write_bytes(meeting.key.read_bytes())
+    key.write_bytes(mesh.key.read_bytes())
     words = ["ssh-keygen", "-y", "-f", str(key)]
     public = subprocess.run(words, check=True, capture_output=True, text=True).stdout.strip()
     (folder / "authorized_keys").write_text(f"{public}\n", encoding="ascii")
@@ -139,21 +139,21 @@ def program() -> str | None:
     return shutil.which("sshd", path=f"/usr/sbin:{os.environ.get('PATH', '')}")
 
 
-def start_server(meeting: Meeting, address: str, context: Path) -> int:
+def start_server(mesh: SshMesh, address: str, context: Path) -> int:
     """Starts this node's server in the background and returns its port. Raises OSError."""
     sshd = program()
     if sshd is None:
         raise OSError("sshd is not on this node, or not in this image: install openssh-server")
     if os.geteuid() == 0:
         Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)  # required by root's sshd
-    folder, errors = meeting.folder, ""
-    serve = f"{meeting.serve} {shlex.quote(str(context))}"
+    folder, errors = mesh.folder, ""
+    serve = f"{mesh.serve} {shlex.quote(str(context))}"
     facts = {"address": address, "serve": serve, "folder": folder, "escaped": _escaped(folder)}
     file, log = folder / "sshd_config", folder / "sshd.log"
     words = [sshd, "-f", str(file), "-E", str(log)]
     # Hides it from searches for the task's own programs on this node.
     marked = {**os.environ, SERVICE: "1"}
-    for port in meeting.ports:
+    for port in mesh.ports:
         file.write_text(_SERVER.format(port=port, **facts), encoding="utf-8")
         # It only daemonizes once it listens.
         done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, env=marked)
@@ -163,11 +163,11 @@ def start_server(meeting: Meeting, address: str, context: Path) -> int:
     raise OSError(f"sshd does not start: {errors.strip()[-500:]}")
 
 
-def connect(meeting: Meeting, hosts: Sequence[str]) -> Path:
+def connect(mesh: SshMesh, hosts: Sequence[str]) -> Path:
     """Finds each host's port, and returns a configuration for ssh with them. Raises OSError."""
-    folder = meeting.folder
+    folder = mesh.folder
     with ThreadPoolExecutor(min(32, len(hosts))) as pool:
-        found = list(pool.map(lambda host: _port_of(meeting, host), hosts))
+        found = list(pool.map(lambda host: _port_of(mesh, host), hosts))
     text = "".join(
         f"Host {host}\n    Port {port}\n" for host, port in zip(hosts, found, strict=True)
     )
@@ -176,11 +176,11 @@ def connect(meeting: Meeting, hosts: Sequence[str]) -> Path:
     return config
 
 
-def _port_of(meeting: Meeting, host: str) -> int:
-    end, config = time.monotonic() + _PATIENCE, str(meeting.folder / "config")
+def _port_of(mesh: SshMesh, host: str) -> int:
+    end, config = time.monotonic() + _PATIENCE, str(mesh.folder / "config")
     errors = ""
     while True:
-        for port in meeting.ports:
+        for port in mesh.ports:
             done = _ask(["ssh", "-F", config, "-p", str(port), host, "true"])
             if done.returncode == 0:
                 return port

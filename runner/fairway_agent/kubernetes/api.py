@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
-from fairway_boot.files import NO_ANSWER, Fault
+from fairway_boot.files import NO_ANSWER, AgentError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -42,7 +42,7 @@ _OF_KUEUE = ("workloads", "localqueues", "clusterqueues", "workloadpriorityclass
 _OF_CLUSTER = ("nodes", "clusterqueues", "workloadpriorityclasses")
 
 
-class Refused(Fault):
+class RequestRefused(AgentError):
     """Error for a request that the API server refuses: `status` is HTTP's, the text the server's
     own. A caller whose request may be refused adds what it asked for."""
 
@@ -60,7 +60,7 @@ def suppressed(*statuses: int) -> Iterator[None]:
     status."""
     try:
         yield
-    except Refused as refused:
+    except RequestRefused as refused:
         if refused.status not in statuses:
             raise
 
@@ -107,7 +107,7 @@ class Api:
                     if not page["continue"]:
                         return listed
         text = "the API server of Kubernetes drops its lists before they are read to the end"
-        raise Fault(NO_ANSWER, text, DOWN)
+        raise AgentError(NO_ANSWER, text, DOWN)
 
     def create(self, kind: str, manifest: Mapping[str, Any]) -> bool:
         """Creates an object; returns False if one of that name exists, perhaps from an interrupted
@@ -136,7 +136,8 @@ class Api:
             self._connection = None
 
     def call(self, method: str, path: str, body: object = None) -> Any:
-        """Returns the API server's answer. Raises Refused if it refuses, Fault if it is down."""
+        """Returns the API server's answer. Raises RequestRefused if it refuses, AgentError if it is
+        down."""
         end, pause = time.monotonic() + _PATIENCE, _FIRST_PAUSE
         kind = "strategic-merge-patch+json" if method == "PATCH" else "json"
         headers = {"Accept": "application/json", "Content-Type": f"application/{kind}"}
@@ -158,7 +159,7 @@ class Api:
             wait = max(float(after) if after.isdecimal() else 0.0, pause)
             if time.monotonic() + wait > end:
                 why = f"the API server of Kubernetes does not answer: {why}"
-                raise Fault(NO_ANSWER, why, DOWN)
+                raise AgentError(NO_ANSWER, why, DOWN)
             time.sleep(wait)
             pause = min(_LONGEST_PAUSE, 2 * pause)
         try:
@@ -167,7 +168,7 @@ class Api:
             found = {"message": text.decode(errors="replace").strip()[:200]}
         if answer.status >= http.client.BAD_REQUEST:
             message = found.get("message") if isinstance(found, dict) else ""
-            raise Refused(answer.status, str(message or f"HTTP {answer.status}"))
+            raise RequestRefused(answer.status, str(message or f"HTTP {answer.status}"))
         return found
 
     def _connect(self) -> http.client.HTTPSConnection:
@@ -177,7 +178,7 @@ class Api:
                 port = int(os.environ.get("KUBERNETES_SERVICE_PORT", "443"))
             except KeyError:
                 hint = "create it with: fairway targets prepare TARGET --apply"
-                raise Fault("no-head", "this is not the head pod of a target", hint) from None
+                raise AgentError("no-head", "this is not the head pod of a target", hint) from None
             context = ssl.create_default_context(cafile=str(self.account / "ca.crt"))
             self._connection = http.client.HTTPSConnection(
                 host, port, timeout=_TIMEOUT, context=context
@@ -195,7 +196,7 @@ class Api:
             return (self.account / name).read_text(encoding="utf-8").strip()
         except FileNotFoundError:
             hint = "its pod has no service account: fairway targets prepare TARGET --print"
-            raise Fault("no-head", f"{self.account / name} is missing", hint) from None
+            raise AgentError("no-head", f"{self.account / name} is missing", hint) from None
 
 
 # The controller appends the highest index to a Job's pods' names, which are host names.

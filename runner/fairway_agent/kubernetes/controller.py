@@ -14,17 +14,17 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairway_agent import control, job_facts, notify, predecessors, processes, state_files
+from fairway_agent import control, dependencies, job_facts, notify, processes, state_files
 from fairway_agent.kubernetes.api import CONTROLLER, Api
 from fairway_agent.kubernetes.objects import REQUESTED, find_condition, index_of, look
 from fairway_agent.kubernetes.runs import reconcile_all
 from fairway_agent.kubernetes.submit import create
 from fairway_agent.kubernetes.task_state import PATIENCE, missing_pods, stuck_pods, unrequested_pods
-from fairway_agent.records import Damaged
-from fairway_agent.state_files import TERMINATED, goes_on
+from fairway_agent.records import UnreadableFile
+from fairway_agent.state_files import TERMINATED, is_active
 from fairway_agent.task.scheduled import read_secrets
 from fairway_boot import files
-from fairway_boot.files import Fault
+from fairway_boot.files import AgentError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -67,7 +67,7 @@ class Controller:
         """Updates the states of the run and of those that it depends on, and does what is due;
         returns True if more is to come."""
         try:
-            others = [each for each in map(Path, self.plan.after) if goes_on(each)]
+            others = [each for each in map(Path, self.plan.after) if is_active(each)]
             objects = look(self.api, [each.name for each in (*others, self.folder)])
             known = self._known
             if not known.is_cancelled and known.limit is None:
@@ -87,9 +87,9 @@ class Controller:
                 self.start()
             ask_again(self.api, objects, self._known.parts, time.time())
             control.note_blocked(self.folder, self.number, CONTROLLER, "")
-        except Damaged:
+        except UnreadableFile:
             raise
-        except Fault as fault:
+        except AgentError as fault:
             # May pass or be repaired: an outage, a missing right, a Job that is still ending.
             control.note_blocked(self.folder, self.number, CONTROLLER, fault.said)
         return True
@@ -158,7 +158,7 @@ def ask_again(api: Api, objects: Objects, parts: Iterable[Part], now: float) -> 
 
 def due(folder: Path, known: Control, plan: RunPlan) -> Iterator[Part]:
     """Yields the parts whose Jobs are to be created now."""
-    if plan.after and predecessors.decide(folder, plan, known.submission) != []:
+    if plan.after and dependencies.evaluate(folder, plan, known.submission) != []:
         return
     ended = known.cancelled_names
     wanted = [part for part in known.parts if part.job or not ended.issuperset(part.names)]
@@ -178,8 +178,8 @@ def due(folder: Path, known: Control, plan: RunPlan) -> Iterator[Part]:
 def _width(folder: Path, part: Part, plan: RunPlan) -> int:
     """Returns how many tasks of a part may run at once; 0 once all have ended."""
     states = [state_files.read_task(part.task_folder(folder, index)) for index in part.indices]
-    going = sum(known is None or not known.is_final for known in states)
-    return going if plan.max_parallel is None else min(going, plan.max_parallel)
+    active = sum(known is None or not known.is_final for known in states)
+    return active if plan.max_parallel is None else min(active, plan.max_parallel)
 
 
 if __name__ == "__main__":

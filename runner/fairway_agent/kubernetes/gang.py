@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 
 from fairway_agent import control, processes, records, scratch
 from fairway_agent.fanout import sshd_mesh
-from fairway_agent.fanout.sshd_mesh import Meeting
+from fairway_agent.fanout.sshd_mesh import SshMesh
 from fairway_agent.kubernetes.settings import MOST_WAITS, patience, pods_of
 from fairway_agent.machine import Host
 from fairway_agent.records import JsonRecord
 from fairway_agent.state_files import TERMINATED
 from fairway_boot import files
-from fairway_boot.files import Fault
+from fairway_boot.files import AgentError
 
 if TYPE_CHECKING:
     import socket
@@ -33,7 +33,7 @@ _FIRST_PAUSE, _PAUSE = 0.1, 1.0
 
 
 @dataclass(frozen=True)
-class Member(JsonRecord, called="a pod"):
+class Member(JsonRecord, label="a pod"):
     """One pod of a task: its id, its name, its node's name, and its address."""
 
     uid: str
@@ -58,7 +58,7 @@ class Gang:
         self.run, self.task, self.submission, self.size = run, task, submission, size
         self.folder = run / "tasks" / task / "pods" / str(submission)
         """The folder in which each says where it is."""
-        self.meeting = Meeting(
+        self.mesh = SshMesh(
             name=f"{run.name}/{task}",
             folder=own / "ssh",
             key=run / "fairway_key",
@@ -75,13 +75,14 @@ class Gang:
         self.first = self.began = time.monotonic()
 
     def join(self, rank: int, code: Path) -> None:
-        """Lets the others reach this pod. Raises Fault if its image lacks the programs for that."""
+        """Lets the others reach this pod. Raises AgentError if its image lacks the programs for
+        that."""
         mine = Member.here()
         try:
-            sshd_mesh.open_node(self.meeting, mine.address, base(), code)
+            sshd_mesh.open_node(self.mesh, mine.address, base(), code)
         except (OSError, subprocess.CalledProcessError) as error:
             hint = "its image needs openssh-server and openssh-client: see docs/kubernetes.md"
-            raise Fault(
+            raise AgentError(
                 "no-sshd", f"a pod cannot be reached by the others: {error}", hint
             ) from None
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -104,8 +105,8 @@ class Gang:
             return ""
 
     def is_complete(self) -> bool:
-        """Returns True if all pods are there. Raises Fault if another pod cannot start, or after
-        waiting for long enough."""
+        """Returns True if all pods are there. Raises AgentError if another pod cannot start, or
+        after waiting for long enough."""
         found = self.members()
         lacking = sum(member is None for member in found)
         if lacking:
@@ -124,19 +125,19 @@ class Gang:
                     "with a Kueue queue none starts before there is room for all, or nodes are "
                     "being made: see docs/kubernetes.md"
                 )
-            raise Fault("no-nodes", f"{message}: {why}" if why else message, hint)
+            raise AgentError("no-nodes", f"{message}: {why}" if why else message, hint)
         return not lacking
 
-    def gather(self) -> tuple[list[Host], Path] | None:
+    def connect_all(self) -> tuple[list[Host], Path] | None:
         """Connects to all pods; returns their nodes, this one first, and ssh's configuration; None
-        if one is missing, or is to be replaced. Raises Fault if another pod cannot start, and Fault
-        or OSError after waiting for long enough."""
+        if one is missing, or is to be replaced. Raises AgentError if another pod cannot start, and
+        AgentError or OSError after waiting for long enough."""
         if not self.is_complete():
             return None
         found = [member for member in self.members() if member is not None]
         hosts = [Host(member.node, member.address) for member in found]
         try:
-            config = sshd_mesh.connect(self.meeting, [host.address for host in hosts])
+            config = sshd_mesh.connect(self.mesh, [host.address for host in hosts])
         except OSError:
             # A lost pod's record stays until its replacement overwrites it.
             self._check_blocked("a pod that is gone cannot be replaced")
@@ -150,13 +151,13 @@ class Gang:
         return control.read(self.run).of(self.submission)
 
     def _check_blocked(self, what: str) -> None:
-        """Raises Fault, which says `what` follows, if the controller knows that a pod does not
+        """Raises AgentError, which says `what` follows, if the controller knows that a pod does not
         come."""
         if why := self._notes().blocked.get(self.task, ""):
             # A later attempt of the task finds out by itself whether this is still so.
             control.note_blocked(self.run, self.submission, self.task, "")
             hint = "once that is repaired: `fairway retry RUN`"
-            raise Fault("no-nodes", f"{what}: {why}", hint) from None
+            raise AgentError("no-nodes", f"{what}: {why}", hint) from None
 
     def is_late(self) -> bool:
         """Returns True after waiting long enough since nodes were last started for the pods."""

@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from fairway_agent import limits
 from fairway_agent.kubernetes.api import CONTROLLER, PART, RUN, SUBMISSION, job_name, run_label
-from fairway_agent.kubernetes.settings import MOST_WAITS, on_one_node, parse, part_of, resources_of
+from fairway_agent.kubernetes.settings import (
+    MOST_WAITS,
+    node_fraction_of,
+    on_one_node,
+    parse,
+    resources_of,
+)
 from fairway_agent.state_files import TERMINATED
 
 if TYPE_CHECKING:
@@ -20,7 +26,7 @@ if TYPE_CHECKING:
 
     from fairway_agent.control import Part
     from fairway_agent.kubernetes.settings import Settings
-    from fairway_agent.resources import Wanted
+    from fairway_agent.resources import ResourceRequest
     from fairway_agent.spec import RunPlan
 
 Manifest = dict[str, Any]
@@ -208,7 +214,7 @@ def _tolerating(keys: Sequence[str]) -> list[Manifest]:
     return [{"key": key, "operator": "Exists"} for key in keys]
 
 
-def _scratch(settings: Settings, wanted: Wanted | None) -> tuple[Manifest, Manifest]:
+def _scratch(settings: Settings, wanted: ResourceRequest | None) -> tuple[Manifest, Manifest]:
     """Returns the volume of a task's scratch, and its mount. In a folder of the node, if it is set
     up, each pod has one of its own, which is removed when no process holds it: see `pod`."""
     mount = {"name": _SCRATCH, "mountPath": SCRATCH}
@@ -217,8 +223,8 @@ def _scratch(settings: Settings, wanted: Wanted | None) -> tuple[Manifest, Manif
         return {"name": _SCRATCH, "hostPath": folder}, {**mount, "subPathExpr": OWN_SCRATCH}
     most = {}
     if settings.scratch:
-        part = part_of(settings.resources, wanted) or 1
-        most["sizeLimit"] = f"{int(parse(settings.scratch) * Fraction(part) / _MI)}Mi"
+        fraction = node_fraction_of(settings.resources, wanted) or 1
+        most["sizeLimit"] = f"{int(parse(settings.scratch) * Fraction(fraction) / _MI)}Mi"
     return {"name": _SCRATCH, "emptyDir": most}, mount
 
 

@@ -28,9 +28,9 @@ from fairway_agent.kubernetes.api import (
     MACHINE,
     TAKEN,
     Api,
-    Refused,
+    RequestRefused,
 )
-from fairway_boot.files import Fault
+from fairway_boot.files import AgentError
 from fairway_boot.http import Failure
 from fairway_boot.imds import Metadata, physical_host
 
@@ -72,7 +72,7 @@ class NodeHealth:
     clock: Callable[[], float] = time.time
 
     def look(self, machine: str = "") -> Verdict:
-        """Checks the node once, writes the result to it, and returns it. Raises Fault if that
+        """Checks the node once, writes the result to it, and returns it. Raises AgentError if that
         fails."""
         node = self._node()
         has = node["status"].get("capacity") or {}
@@ -95,7 +95,7 @@ class NodeHealth:
                     change["metadata"]["resourceVersion"] = node["metadata"]["resourceVersion"]
                     self._send("", change)
                 break
-            except Refused as refused:
+            except RequestRefused as refused:
                 if refused.status != TAKEN or not left:
                     raise
         if found.status != _UNKNOWN or _old(node).get("status") != _TRUE:
@@ -106,7 +106,7 @@ class NodeHealth:
     def _node(self) -> dict[str, Any]:
         found = self.api.get("nodes", self.name)
         if found is None:
-            raise Fault("unknown-node", f"there is no node {self.name}", "kubectl get nodes")
+            raise AgentError("unknown-node", f"there is no node {self.name}", "kubectl get nodes")
         return found
 
     def _send(self, part: str, change: Mapping[str, Any]) -> None:
@@ -214,7 +214,7 @@ def main(words: Sequence[str] | None = None) -> int:
     while True:
         try:
             found = health.look(machine)
-        except Fault as fault:
+        except AgentError as fault:
             _log.warning("%s", fault.said)
             if not given.every:
                 return 1

@@ -15,12 +15,12 @@ from fairway_agent.kubernetes.api import (
     PART,
     RUN,
     Api,
-    Refused,
+    RequestRefused,
 )
 from fairway_agent.kubernetes.objects import conditions_of, index_of, owns, selector
 from fairway_agent.shared import runs
 from fairway_agent.shared.reports import Health, NodeReport, NodesReport, NodesRequest, PodReport
-from fairway_boot.files import Fault
+from fairway_boot.files import AgentError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -45,10 +45,10 @@ def nodes(shared: Path, request: NodesRequest, _: object) -> NodesReport:
     query = {"labelSelector": labels} if labels else {}
     try:
         listed = api.list("nodes", query)
-    except Refused as refused:
+    except RequestRefused as refused:
         if refused.status != FORBIDDEN:
             raise
-        raise Fault("no-access", f"the nodes cannot be listed: {refused}", _RIGHTS) from None
+        raise AgentError("no-access", f"the nodes cannot be listed: {refused}", _RIGHTS) from None
     pods: dict[str, list[Object]] = defaultdict(list)
     query = {"labelSelector": RUN, "fieldSelector": "status.phase=Running"}
     for pod in api.list("pods", query):
@@ -108,16 +108,16 @@ def _machine(node: Object) -> str:
 
 
 def _act(api: Api, action: str, node: str) -> None:
-    """Drains or resumes a node. Raises Fault if the API server refuses that."""
+    """Drains or resumes a node. Raises AgentError if the API server refuses that."""
     change: Object = {"spec": {"unschedulable": action == "drain"}}
     if action == "drain":
         # From now on a person has cordoned it, even if the health check did so before.
         change["metadata"] = {"annotations": {CORDONED: None, BOOT: None}}
     try:
         api.call("PATCH", f"/api/v1/nodes/{quote(node)}", change)
-    except Refused as refused:
+    except RequestRefused as refused:
         text = f"Kubernetes does not {action} {node}: {refused}"
-        raise Fault("refused-action", text, _RIGHTS) from None
+        raise AgentError("refused-action", text, _RIGHTS) from None
 
 
 def _health(api: Api, shared: Path, request: NodesRequest) -> Health:

@@ -31,7 +31,7 @@ further nodes for them. Source: Kubernetes autoscaler, processors/provreq/pods_f
 _SCALES = "the pool scales up"
 
 
-def held_by_queue(api: Api) -> dict[str, str]:
+def queue_reasons(api: Api) -> dict[str, str]:
     """Returns why Kueue does not admit Jobs yet, by their uids."""
     listed = api.list("workloads", {}) if api.kueue else ()
     before, found = Counter[str](), {}
@@ -133,7 +133,7 @@ class Objects:
 
     jobs: dict[str, Object] = field(default_factory=dict)
     pods: dict[str, list[Object]] = field(default_factory=lambda: defaultdict(list))
-    held: dict[str, str] = field(default_factory=dict)
+    queue_reasons: dict[str, str] = field(default_factory=dict)
     scaling: dict[str, Scaling] = field(default_factory=dict)
     broken: list[Object] = field(default_factory=list)
 
@@ -154,11 +154,11 @@ def look(api: Api, runs: Sequence[str]) -> Objects:
         for job in api.list("jobs", query):
             found.jobs[job["metadata"]["name"]] = job
         # Very many may have succeeded: their Job lists those.
-        goes_on = {**query, "fieldSelector": "status.phase!=Succeeded"}
-        for pod in api.list("pods", goes_on):
+        active = {**query, "fieldSelector": "status.phase!=Succeeded"}
+        for pod in api.list("pods", active):
             found.pods[pod["metadata"].get("labels", {}).get(JOB, "")].append(pod)
     if any(each["spec"].get("suspend") for each in found.jobs.values()):
-        found.held = held_by_queue(api)
+        found.queue_reasons = queue_reasons(api)
     if any(unscheduled(pod) for pods in found.pods.values() for pod in pods):
         found.scaling = scaling(api)
         with suppressed(FORBIDDEN):  # then none is known

@@ -42,12 +42,12 @@ from fairway_agent.task.scheduled import (
     task_in,
 )
 from fairway_agent.task.task import Loss
-from fairway_boot.files import Fault
+from fairway_boot.files import AgentError
 
 if TYPE_CHECKING:
     from fairway_agent.control import Part
     from fairway_agent.limits import IdleWatch
-    from fairway_agent.resources import Wanted
+    from fairway_agent.resources import ResourceRequest
     from fairway_agent.state_files import TaskState
     from fairway_agent.task.task import Task
 
@@ -181,7 +181,7 @@ class Kubernetes(Scheduled):
         """Finds out the node, or the share of it, and lets the other pods reach it."""
         here, wanted = gang.Member.here(), self.part.wanted
         host = Host(here.node, here.address)
-        task.hosts = [host if wanted is None else with_share(host, wanted, self.part.part)]
+        task.hosts = [host if wanted is None else with_share(host, wanted, self.part.node_fraction)]
         if self.nodes.gang is not None:
             self.nodes.gang.join(0, Path(task.plan.directory))
         read_secrets(task.run_folder, task.plan)
@@ -194,7 +194,7 @@ class Kubernetes(Scheduled):
         if group is not None:
             group.begin()
         while group is not None and not self.asked:
-            if found := group.gather():
+            if found := group.connect_all():
                 task.hosts, self.nodes.config = found
                 return True
             processes.wait(self.wakeup, time.monotonic() + pause)
@@ -232,7 +232,7 @@ def main() -> None:
         group = Gang(run, spec.name, submission, part.nodes) if part.nodes > 1 else None
         if group is not None and position:
             group.join(position, Path(plan.directory))
-    except Fault as fault:
+    except AgentError as fault:
         sys.exit(fault.said)
     end = partial(end_of, run / "tasks" / spec.name, submission)
     if group is not None and position:
@@ -265,15 +265,15 @@ def hold_scratch(folder: Path) -> None:
 
 
 def with_share(
-    host: Host, wanted: Wanted, part: float | None, devices: Path = Path("/dev")
+    host: Host, wanted: ResourceRequest, fraction: float | None, devices: Path = Path("/dev")
 ) -> Host:
-    """Returns the pod's node with the pod's share of it; `part` is that of the submission."""
+    """Returns the pod's node with the pod's share of it; `fraction` is that of the submission."""
     count = wanted.gpus or 0
     # The node's numbers, if the container sees only its own device files.
     found = device_files(devices) if count else []
     gpus = tuple(found if len(found) == count else range(count))
     # A pod has its own address, and so all ports.
-    return replace(host, share=Share(gpus, own_cores(), part or 1.0, ports_beside([0], 1)))
+    return replace(host, share=Share(gpus, own_cores(), fraction or 1.0, ports_beside([0], 1)))
 
 
 def end_of(folder: Path, submission: int) -> TaskState | None:

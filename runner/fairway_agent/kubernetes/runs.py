@@ -30,9 +30,9 @@ from fairway_agent.kubernetes.task_state import (
     why_pending,
 )
 from fairway_agent.reconcile import JobView, Reconciliation, reconcile
-from fairway_agent.records import Damaged
+from fairway_agent.records import UnreadableFile
 from fairway_agent.shared import runs
-from fairway_agent.state_files import CANCELLED, goes_on
+from fairway_agent.state_files import CANCELLED, is_active
 from fairway_boot import files
 
 if TYPE_CHECKING:
@@ -59,18 +59,18 @@ _PAUSE = 0.5
 
 def cancel(shared: Path, request: CancelRequest, _: object) -> Done:
     """Ends a run, or a task of it. If somebody has removed the run's folder, waits until the pods
-    have ended, as they write there. Raises Fault if they have not after 120 seconds."""
+    have ended, as they write there. Raises AgentError if they have not after 120 seconds."""
     folder, run, claims = shared / "runs" / request.run, request.run, request.marks
     if claims and not request.task and not (folder / "plan.json").exists():
         api, end = Api(), time.monotonic() + _LONGEST_END
         delete(api, folder, claims=claims)
-        while going := jobs_of(api, folder, claims):
+        while active := jobs_of(api, folder, claims):
             if time.monotonic() > end:
                 text = f"the folder of {run} is gone, and its Job that was deleted has pods: "
-                text += going[0]["metadata"]["name"]
+                text += active[0]["metadata"]["name"]
                 pods = f"kubectl get pods -l {RUN}={run_label(run)}"
                 hint = f"once they have ended ({pods}): fairway cancel {run}"
-                raise files.Fault("not-cancelled", text, hint, 5)
+                raise files.AgentError("not-cancelled", text, hint, 5)
             time.sleep(_PAUSE)
         runs.remove(folder)  # pods have written there since
     return runs.cancel(shared, request, _cancel_run, _cancel_task)
@@ -80,7 +80,7 @@ def _cancel_run(folder: Path, request: CancelRequest) -> None:
     """Cancels the run's submission, even one that another process is still making."""
     api, spared = Api(), ""
     with files.hold_lock(folder / control.SUBMIT_LOCK):
-        with suppress(Damaged, OSError):  # damaged or full
+        with suppress(UnreadableFile, OSError):  # damaged or full
             control.cancel(folder, request.submission)
             known = control.read(folder)
             # If the end is to be notified, the controller stays until it has done so.
@@ -139,14 +139,14 @@ def states(shared: Path, request: StatesRequest, _: object) -> StatesReport:
 
 def reconcile_all(
     api: Api, folders: Sequence[Path], objects: Objects | None = None
-) -> dict[str, Damaged]:
+) -> dict[str, UnreadableFile]:
     """Updates the states of all these runs, from one look at the API server, or from `objects`.
     Runs with a damaged file are left alone, and the errors returned by the run's name."""
-    going = [folder for folder in folders if goes_on(folder)]
-    if not going:
+    active = [folder for folder in folders if is_active(folder)]
+    if not active:
         return {}
-    seen = objects or look(api, [each.name for each in going])
-    return reconcile(going, lambda folder, known: _Reconciliation(folder, known, api, seen))
+    seen = objects or look(api, [each.name for each in active])
+    return reconcile(active, lambda folder, known: _Reconciliation(folder, known, api, seen))
 
 
 class _Reconciliation(Reconciliation):
@@ -165,7 +165,7 @@ class _Reconciliation(Reconciliation):
             if name in self.objects.jobs:  # its creator could not record it
                 part = replace(part, job=name)
         if not part.job:
-            is_off = cancelled or self.unmet
+            is_off = cancelled or self.failed_dependencies
             return JobView("cancelled", exit_code=CANCELLED) if is_off else self._to_come(part)
         view, pod = view_of(self.objects, part, index)
         # The listed objects may be older than what the pod has written since.

@@ -14,7 +14,7 @@ from fairway_agent.records import Fields, JsonRecord
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from fairway_agent.resources import Wanted
+    from fairway_agent.resources import ResourceRequest
 
 
 NODE_PROVISIONING = 1800.0
@@ -39,7 +39,7 @@ def patience(least: int, most: int) -> float:
 
 
 @dataclass(frozen=True)
-class PodFacts(JsonRecord, called="`kubernetes` of the target"):
+class PodFacts(JsonRecord, label="`kubernetes` of the target"):
     """Facts of a Kubernetes cluster for a target's pods: images and service accounts, for the
     head's own pods and for tasks; the taints of nodes that the former may use; claims, by the
     mounts that they provide; labels of the nodes that pods may use, and the taints of these nodes;
@@ -63,7 +63,7 @@ class PodFacts(JsonRecord, called="`kubernetes` of the target"):
 
 def pods_of(run: Path) -> PodFacts | None:
     """Reads the pod settings of the run in a folder; None if its target is not Kubernetes, or not
-    known. Raises Fault if the file is damaged."""
+    known. Raises AgentError if the file is damaged."""
 
     def pods(facts: object) -> PodFacts | None:
         fields = Fields(facts, "the target")
@@ -151,7 +151,7 @@ def counts(resources: Mapping[str, str]) -> tuple[int, int]:
     return int(gpus), int(parse(resources.get(_CPU, "0")))
 
 
-def resources_of(resources: Mapping[str, str], wanted: Wanted | None) -> dict[str, str]:
+def resources_of(resources: Mapping[str, str], wanted: ResourceRequest | None) -> dict[str, str]:
     """Returns the resources that a task requests: all, or memory in proportion to the resource of
     which it takes the largest part."""
     if wanted is None:
@@ -161,25 +161,25 @@ def resources_of(resources: Mapping[str, str], wanted: Wanted | None) -> dict[st
         # An integer, unless a node has more GPUs than processors.
         mine = int(parse(resources[_CPU]) * 1000 * (wanted.gpus or 0) / max(1, gpus))
         found[_CPU] = str(wanted.cores_of(cores, gpus) or f"{mine}m")
-    part = wanted.part_of(cores, gpus)
+    fraction = wanted.node_fraction_of(cores, gpus)
     for name in ("memory", "ephemeral-storage"):  # all others, such as adapters, are a node's
         if name in resources:
-            found[name] = f"{int(parse(resources[name]) * part / _MI)}Mi"
+            found[name] = f"{int(parse(resources[name]) * fraction / _MI)}Mi"
     name = _gpu(resources)
     if name and wanted.gpus:
         found[name] = str(wanted.gpus)
     return found
 
 
-def part_of(resources: Mapping[str, str], wanted: Wanted | None) -> float | None:
+def node_fraction_of(resources: Mapping[str, str], wanted: ResourceRequest | None) -> float | None:
     """Returns the fraction of a node that a task takes; None for an entire one."""
     if wanted is None:
         return None
     gpus, cores = counts(resources)
-    return round(float(wanted.part_of(cores, gpus)), 6)
+    return round(float(wanted.node_fraction_of(cores, gpus)), 6)
 
 
-def on_one_node(resources: Mapping[str, str], wanted: Wanted | None) -> int:
+def on_one_node(resources: Mapping[str, str], wanted: ResourceRequest | None) -> int:
     """Returns how many such tasks fit on a node."""
     if wanted is None:
         return 1

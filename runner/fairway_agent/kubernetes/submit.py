@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fairway_agent import control, job_facts, predecessors, processes
+from fairway_agent import control, dependencies, job_facts, processes
 from fairway_agent.kubernetes import manifests, settings
 from fairway_agent.kubernetes.api import (
     CONTROLLER,
@@ -21,7 +21,7 @@ from fairway_agent.kubernetes.api import (
     RUN,
     SUBMISSION,
     Api,
-    Refused,
+    RequestRefused,
     job_name,
     run_label,
     suppressed,
@@ -33,7 +33,7 @@ from fairway_agent.kubernetes.settings import parse
 from fairway_agent.shared import runs
 from fairway_agent.shared.reports import SubmitReport, SubmitRequest
 from fairway_boot import files
-from fairway_boot.files import Fault
+from fairway_boot.files import AgentError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -48,7 +48,7 @@ PATIENCE = 60.0
 _PAUSE = 0.5
 
 
-class Taken(Fault):
+class RunIdConflict(AgentError):
     """Error for names that belong to a run of another shared folder."""
 
     def __init__(self, folder: Path) -> None:
@@ -61,12 +61,12 @@ class Taken(Fault):
 
 def make(api: Api, folder: Path, name: str) -> None:
     """Creates a Job of the run, unless it exists; waits for the end of one that is being deleted.
-    Raises Fault if that takes too long, and Taken if it is somebody else's."""
+    Raises AgentError if that takes too long, and RunIdConflict if it is somebody else's."""
     end, manifest = time.monotonic() + PATIENCE, _manifest(folder, name)
     while not api.create("jobs", manifest):
         there = api.get("jobs", name)
         if there is not None and not owns(folder, there):
-            raise Taken(folder)
+            raise RunIdConflict(folder)
         if there is not None and "deletionTimestamp" not in there["metadata"]:
             return
         if time.monotonic() >= end:
@@ -77,7 +77,7 @@ def make(api: Api, folder: Path, name: str) -> None:
                 text = f"the API server of Kubernetes could not create the Job {name}, because of "
                 text += "a conflict with another"
                 hint = "try again; if it persists: kubectl describe quota"
-            raise Fault("ending-job", text, hint)
+            raise AgentError("ending-job", text, hint)
         time.sleep(_PAUSE)
 
 
@@ -87,8 +87,8 @@ _UNFIT = 422
 
 
 def require_quota(found: Object, job: Mapping[str, Any]) -> None:
-    """Raises Refused if a Job asks for more than its queue has when nothing else runs: it would
-    wait there for ever. `found` is the ClusterQueue with its quota."""
+    """Raises RequestRefused if a Job asks for more than its queue has when nothing else runs: it
+    would wait there for ever. `found` is the ClusterQueue with its quota."""
     queue, spec = job["metadata"]["labels"][QUEUE], job["spec"]
     count = min(spec["parallelism"], spec["completions"])
     [container] = spec["template"]["spec"]["containers"]
@@ -100,7 +100,7 @@ def require_quota(found: Object, job: Mapping[str, Any]) -> None:
             message = (
                 f"{pods} for {TOO_MUCH} {queue} ever has: {text} {name} each, of {_text(most)}"
             )
-            raise Refused(_UNFIT, message)
+            raise RequestRefused(_UNFIT, message)
 
 
 def _most(queue: Object, resource: str) -> Fraction | None:
@@ -142,7 +142,7 @@ _REFUSED = {
 
 
 def submit(shared: Path, request: SubmitRequest, _: object) -> SubmitReport:
-    """Makes the run's submission of that number, unless that is done. Raises Fault if the API
+    """Makes the run's submission of that number, unless that is done. Raises AgentError if the API
     server refuses it: then nothing of it is left there, unless Jobs of an earlier try are."""
     folder, number = shared / "runs" / request.run, request.submission
     api = Api()
@@ -150,16 +150,18 @@ def submit(shared: Path, request: SubmitRequest, _: object) -> SubmitReport:
         known = control.read(folder)
         if is_new := not known.parts or known.submission < number:
             parts = tuple(
-                replace(part, part=settings.part_of(request.resources, part.wanted))
+                replace(
+                    part, node_fraction=settings.node_fraction_of(request.resources, part.wanted)
+                )
                 for part in runs.prepare_parts(shared, folder, number, request.code, alone=True)
             )
             known = replace(known.of(number), parts=parts)
             _write_objects(folder, known, request)
             remains = api.list("jobs", selector(folder.name))
             if not all(owns(folder, each) for each in remains):
-                taken = Taken(folder)
-                runs.forget(folder, number, taken)
-                raise taken
+                conflict = RunIdConflict(folder)
+                runs.forget(folder, number, conflict)
+                raise conflict
             _delete(api, remains, known)  # leftovers of a run whose folder was removed by hand
             control.change(folder, number, parts=parts, complete=False)
         if known.submission == number and not known.complete:
@@ -209,14 +211,14 @@ def _submit_parts(api: Api, folder: Path, wanted: Control, *, is_new: bool) -> N
     folders = [] if wanted.submission or has_begun else [Path(each) for each in plan.after]
     reconcile_all(api, folders)
     try:
-        predecessors.require(folders, plan.conditions)
+        dependencies.require(folders, plan.conditions)
         _require_quota(api, folder, wanted)
         for part in () if waits else wanted.parts:
             if part.stage == "tasks":
                 create(api, folder, wanted.submission, part)
         make(api, folder, controller)
-    except Fault as fault:
-        is_refused = isinstance(fault, Refused)
+    except AgentError as fault:
+        is_refused = isinstance(fault, RequestRefused)
         if not is_refused and fault.record["exit_code"] != 2:
             raise
         if has_begun:
@@ -227,7 +229,7 @@ def _submit_parts(api: Api, folder: Path, wanted: Control, *, is_new: bool) -> N
             raise
         text = " ".join(str(fault).split())
         hint = next((hint for key, hint in _REFUSED.items() if key in text), "")
-        raise Fault("refused-job", f"Kubernetes refuses the job: {text}", hint, 2) from None
+        raise AgentError("refused-job", f"Kubernetes refuses the job: {text}", hint, 2) from None
 
 
 def create(api: Api, folder: Path, submission: int, part: Part) -> None:
@@ -244,7 +246,7 @@ def _manifest(folder: Path, name: str) -> manifests.Manifest:
 
 
 def _require_quota(api: Api, folder: Path, wanted: Control) -> None:
-    """Raises Refused if a part, due now or later, would wait in its queue for ever."""
+    """Raises RequestRefused if a part, due now or later, would wait in its queue for ever."""
     names = [job_name(folder.name, wanted.submission, part.number) for part in wanted.parts]
     jobs = [_manifest(folder, name) for name in names]
     labels = jobs[0]["metadata"]["labels"] if jobs else {}
@@ -252,13 +254,15 @@ def _require_quota(api: Api, folder: Path, wanted: Control) -> None:
         return
     local = api.get("localqueues", queue) if api.kueue else None
     if local is None:
-        raise Refused(_UNFIT, f"the cluster has no queue {queue}, and nothing else starts the job")
+        raise RequestRefused(
+            _UNFIT, f"the cluster has no queue {queue}, and nothing else starts the job"
+        )
     # The head may lack these rights, if it was prepared earlier.
     with suppressed(FORBIDDEN):
         name, classes = labels.get(manifests.PRIORITY), "workloadpriorityclasses"
         if name and not api.get(classes, name):
             # Kueue would wait for the class forever.
-            raise Refused(_UNFIT, f"the cluster has {NO_CLASS} {name}")
+            raise RequestRefused(_UNFIT, f"the cluster has {NO_CLASS} {name}")
     with suppressed(FORBIDDEN):
         name = local["spec"]["clusterQueue"]
         if found := api.get("clusterqueues", name):

@@ -54,8 +54,8 @@ def view_of(found: Objects, part: Part, index: int) -> tuple[JobView, str]:
         return JobView("running", missing_pods(found, part)[0]), name
     if job["spec"].get("suspend"):
         about = job["metadata"]
-        if (held := found.held.get(about.get("uid", ""))) is not None:
-            why = _short(held)
+        if (reason := found.queue_reasons.get(about.get("uid", ""))) is not None:
+            why = _short(reason)
         elif QUEUE in (about.get("labels") or {}):
             why = "waiting for its turn in the queue"
         else:

@@ -17,7 +17,7 @@ MOST = 4 << 20  # bytes per answer
 
 
 @dataclass(frozen=True, slots=True)
-class Piece(JsonRecord, called="a piece"):
+class Piece(JsonRecord, label="a piece"):
     """Content of a file from the byte `offset` on, encoded as text."""
 
     offset: int
@@ -46,7 +46,7 @@ def pieces_of(
 
 
 @dataclass(frozen=True, slots=True)
-class RunRequest(JsonRecord, called="the request"):
+class RunRequest(JsonRecord, label="the request"):
     """Request for a run. `done` names the tasks whose final state the caller knows; `logs` has the
     byte from which each task's log is wanted, and `samples`, if set, that of its nodes' samples.
     `created` tells the run from another of the same id, which is not reported."""
@@ -58,7 +58,7 @@ class RunRequest(JsonRecord, called="the request"):
 
 
 @dataclass(frozen=True, slots=True)
-class RunReport(JsonRecord, called="the report"):
+class RunReport(JsonRecord, label="the report"):
     """State of a run, None before it is written; by name, the states of its setup and of its tasks
     that were not known to be done; new pieces of logs, and of samples by node. `more` says that
     there are others. `damaged` has the ID, message and hint of the error if a file of the run
@@ -73,14 +73,14 @@ class RunReport(JsonRecord, called="the report"):
 
 
 @dataclass(frozen=True, slots=True)
-class StatesRequest(JsonRecord, called="the request"):
+class StatesRequest(JsonRecord, label="the request"):
     """Request for the states of runs, by their ids."""
 
     runs: Mapping[str, RunRequest]
 
 
 @dataclass(frozen=True, slots=True)
-class StatesReport(JsonRecord, called="the states of runs"):
+class StatesReport(JsonRecord, label="the states of runs"):
     """Report on each run by its id, None for one without a folder. `silent` says who did not answer
     the host: some of the states may be outdated then."""
 
@@ -89,7 +89,7 @@ class StatesReport(JsonRecord, called="the states of runs"):
 
 
 @dataclass(frozen=True, slots=True)
-class ReceiveRequest(JsonRecord, called="the request"):
+class ReceiveRequest(JsonRecord, label="the request"):
     """Request to create the folder of this run from the payload; `code` names its snapshot."""
 
     run: str
@@ -97,7 +97,7 @@ class ReceiveRequest(JsonRecord, called="the request"):
 
 
 @dataclass(frozen=True, slots=True)
-class ReceiveReport(JsonRecord, called="the answer to a submission"):
+class ReceiveReport(JsonRecord, label="the answer to a submission"):
     """Path at which to put the run's snapshot, and True if the snapshot exists already."""
 
     draft: str
@@ -105,7 +105,7 @@ class ReceiveReport(JsonRecord, called="the answer to a submission"):
 
 
 @dataclass(frozen=True, slots=True)
-class SubmitRequest(JsonRecord, called="the request"):
+class SubmitRequest(JsonRecord, label="the request"):
     """The submission of a run, with the snapshot `code`.
 
     Slurm's jobs ask for nodes of the `partition`: `vm_size` and `gpus` describe a node of the
@@ -129,14 +129,14 @@ class SubmitRequest(JsonRecord, called="the request"):
 
 
 @dataclass(frozen=True, slots=True)
-class SubmitReport(JsonRecord, called="the answer to a submission"):
+class SubmitReport(JsonRecord, label="the answer to a submission"):
     """Ids of the submission's jobs."""
 
     jobs: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class CancelRequest(JsonRecord, called="the request"):
+class CancelRequest(JsonRecord, label="the request"):
     """Request to end a run's submission, or only its `task` of that name; immediately with `kill`.
     `created` tells the run from another of the same id, which stays as it is, and `marks` the jobs
     of a run whose folder is gone: their ids at the scheduler, or else the volumes that they use."""
@@ -150,7 +150,7 @@ class CancelRequest(JsonRecord, called="the request"):
 
 
 @dataclass(frozen=True, slots=True)
-class RunsRequest(JsonRecord, called="the request"):
+class RunsRequest(JsonRecord, label="the request"):
     """Request for the runs of `target` other than the `known` ones, or to `remove` a run, unless
     one of the same id was `created` at another time."""
 
@@ -161,7 +161,7 @@ class RunsRequest(JsonRecord, called="the request"):
 
 
 @dataclass(frozen=True, slots=True)
-class RunsReport(JsonRecord, called="the list of runs"):
+class RunsReport(JsonRecord, label="the list of runs"):
     """By run id, the texts of the run's files by name, still unchecked, and its last submission."""
 
     runs: Mapping[str, object]
@@ -169,7 +169,7 @@ class RunsReport(JsonRecord, called="the list of runs"):
 
 
 @dataclass(frozen=True, slots=True)
-class NodesRequest(JsonRecord, called="the request"):
+class NodesRequest(JsonRecord, label="the request"):
     """Request for the nodes of a target, after the `action` on the `node`; with `health` also for
     the rest of the target. `group` is the name of a plain cluster, or a partition of Slurm's.
 
@@ -192,7 +192,7 @@ class NodesRequest(JsonRecord, called="the request"):
 
 
 @dataclass(frozen=True, slots=True)
-class NodeReport(JsonRecord, called="a node"):
+class NodeReport(JsonRecord, label="a node"):
     """A node, the `reason` why it is unfit, the runs that use it, and what it offers them;
     `machine` is its VM, as its scheduler has noted it. `pod` names a run's pod there.
 
@@ -219,7 +219,7 @@ class NodeReport(JsonRecord, called="a node"):
 
 
 @dataclass(frozen=True, slots=True)
-class HeldJob(JsonRecord, called="a job"):
+class HeldJob(JsonRecord, label="a job"):
     """A job that Slurm holds, and why."""
 
     job: str
@@ -228,7 +228,7 @@ class HeldJob(JsonRecord, called="a job"):
 
 
 @dataclass(frozen=True, slots=True)
-class Health(JsonRecord, called="the health of the target"):
+class Health(JsonRecord, label="the health of the target"):
     """Health of a target: the bytes that are `free` in its shared folder, and any problem there
     (`fault`); and the `time` at the host. Of a plain cluster, True if its main host has ssh; of a
     partition, its state (`available`) and the jobs that Slurm holds; of a namespace, any problem of
@@ -246,7 +246,7 @@ class Health(JsonRecord, called="the health of the target"):
 
 
 @dataclass(frozen=True, slots=True)
-class PodReport(JsonRecord, called="a pod"):
+class PodReport(JsonRecord, label="a pod"):
     """A pod: its run's part, and its number in that."""
 
     name: str
@@ -255,7 +255,7 @@ class PodReport(JsonRecord, called="a pod"):
 
 
 @dataclass(frozen=True, slots=True)
-class NodesReport(JsonRecord, called="the report of the nodes"):
+class NodesReport(JsonRecord, label="the report of the nodes"):
     """The nodes, and if requested the target's health and the running pods of a run's tasks."""
 
     nodes: tuple[NodeReport, ...] = ()
@@ -264,7 +264,7 @@ class NodesReport(JsonRecord, called="the report of the nodes"):
 
 
 @dataclass(frozen=True, slots=True)
-class InputsRequest(JsonRecord, called="the request"):
+class InputsRequest(JsonRecord, label="the request"):
     """Folders of other runs that this one reads: which are missing, or `adopt` uploaded ones."""
 
     run: str
@@ -273,14 +273,14 @@ class InputsRequest(JsonRecord, called="the request"):
 
 
 @dataclass(frozen=True, slots=True)
-class InputsReport(JsonRecord, called="the answer about inputs"):
+class InputsReport(JsonRecord, label="the answer about inputs"):
     """The missing folders, each with the path at which to put it."""
 
     missing: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
-class Done(JsonRecord, called="the answer"):
+class Done(JsonRecord, label="the answer"):
     """Answer to a request that was carried out and has no result."""
 
 

@@ -1,7 +1,7 @@
 """Runs in the shared folder: receiving their files, code and inputs, and reporting their states.
 
 Inputs that other runs have kept lie in the folder of the other run, or, if that ran elsewhere,
-below `chained/`, named by their content.
+below `run-inputs/`, named by their content.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from typing import IO, TYPE_CHECKING, Any
 from fairway_agent import control, job_facts, state_files
 from fairway_agent.control import Numbers, Part
 from fairway_agent.prepare import has_failed
-from fairway_agent.records import Damaged
-from fairway_agent.resources import Wanted
+from fairway_agent.records import UnreadableFile
+from fairway_agent.resources import ResourceRequest
 from fairway_agent.shared import reports as messages
 from fairway_agent.spec import FIGURES, LAST, RECORD
 from fairway_agent.state_files import RunState
-from fairway_boot.files import NO_ANSWER, Fault, copy_file, read_json
+from fairway_boot.files import NO_ANSWER, AgentError, copy_file, read_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     Shape = tuple[int, int, int | None, int | None]
 
-CHAINED = "chained"
+RUN_INPUTS = "run-inputs"
 
 
 def inputs(shared: Path, request: messages.InputsRequest, _: object) -> messages.InputsReport:
@@ -43,22 +43,24 @@ def inputs(shared: Path, request: messages.InputsRequest, _: object) -> messages
     paths = [PurePosixPath(path) for path in request.paths]
     if request.adopt:
         for path in paths:
-            adopt(shared / CHAINED, path.name, request.run, "the input")
+            adopt(shared / RUN_INPUTS, path.name, request.run, "the input")
         return messages.InputsReport()
     try:
-        (shared / CHAINED).mkdir(parents=True, exist_ok=True)
+        (shared / RUN_INPUTS).mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise unwritable(shared, error) from None
     missing = [path for path in paths if not (shared / path).is_dir()]
-    drafts = {str(path): str(shared / CHAINED / f".{path.name}.{request.run}") for path in missing}
+    drafts = {
+        str(path): str(shared / RUN_INPUTS / f".{path.name}.{request.run}") for path in missing
+    }
     return messages.InputsReport(drafts)
 
 
 def forget_inputs(shared: Path, run: str) -> None:
     """Removes the inputs of a removed run that no other run uses."""
-    everybody = shared / CHAINED / ".users"
+    everybody = shared / RUN_INPUTS / ".users"
     for users in list(everybody.iterdir()) if everybody.is_dir() else ():
-        give_up(shared / CHAINED, users.name, run)
+        give_up(shared / RUN_INPUTS, users.name, run)
 
 
 def give_up(base: Path, name: str, run: str) -> None:
@@ -75,7 +77,7 @@ def give_up(base: Path, name: str, run: str) -> None:
 
 def adopt(base: Path, name: str, run: str, what: str) -> Path:
     """Moves the draft to the folder of that name below `base`, which is kept while runs use it, and
-    returns the folder. Raises Fault if there is neither."""
+    returns the folder. Raises AgentError if there is neither."""
     folder, draft, users = base / name, base / f".{name}.{run}", base / ".users" / name
     users.mkdir(parents=True, exist_ok=True)
     (users / run).touch()
@@ -85,22 +87,22 @@ def adopt(base: Path, name: str, run: str, what: str) -> Path:
         except OSError:
             if not folder.is_dir():  # otherwise a parallel submission was faster
                 hint = "submit it again: its copy has not arrived whole, or was removed"
-                raise Fault("host-failed", f"{what} is not at {folder}", hint) from None
+                raise AgentError("host-failed", f"{what} is not at {folder}", hint) from None
     shutil.rmtree(draft, ignore_errors=True)
     return folder
 
 
-def unwritable(shared: Path, error: OSError) -> Fault:
+def unwritable(shared: Path, error: OSError) -> AgentError:
     """Returns the fault of a shared folder that is not writable."""
     message = f"nothing can be written to {shared}: {error.strerror}"
     hint = "it must be a folder that you may write to and that all nodes see"
-    return Fault("unwritable-folder", message, hint)
+    return AgentError("unwritable-folder", message, hint)
 
 
 def receive(
     shared: Path, request: messages.ReceiveRequest, payload: IO[bytes]
 ) -> messages.ReceiveReport:
-    """Creates the run's folder from the payload, a tar file, unless it exists. Raises Fault if
+    """Creates the run's folder from the payload, a tar file, unless it exists. Raises AgentError if
     another run has its id."""
     run, code = request.run, request.code
     folder = shared / "runs" / run
@@ -125,7 +127,7 @@ def receive(
                 if is_another(folder, _created(draft)):
                     message = f"{shared} has another run `{run}`"
                     hint = "choose another ID"
-                    raise Fault("taken-run-id", message, hint, exit_code=2) from None
+                    raise AgentError("taken-run-id", message, hint, exit_code=2) from None
                 # Takes over the retry's orders, unless those of a later one exist.
                 new, known = job_facts.read_retry(draft), job_facts.read_retry(folder)
                 if new is not None and new.submission > (known.submission if known else 0):
@@ -193,7 +195,7 @@ def forget(folder: Path, submission: int, why: object) -> None:
         remove(folder)
         return
     known = RunState(submission=submission)
-    with suppress(Damaged):
+    with suppress(UnreadableFile):
         known = state_files.read_run(folder) or known
     counts = Counter(known.tasks)
     counts["cancelled"] += counts.pop("queued", 0)
@@ -203,26 +205,27 @@ def forget(folder: Path, submission: int, why: object) -> None:
 
 
 def require_uncancelled(folder: Path, known: Control) -> None:
-    """Raises Fault for a submission that somebody has cancelled, which may have ended since."""
+    """Raises AgentError for a submission that somebody has cancelled, which may have ended
+    since."""
     if known.is_cancelled:
         text = f"{folder.name} was cancelled before it was submitted completely"
-        raise Fault("cancelled-run", text, f"run it again: fairway retry {folder.name}", 2)
+        raise AgentError("cancelled-run", text, f"run it again: fairway retry {folder.name}", 2)
 
 
-def stuck(folder: Path, fault: Fault) -> Fault:
+def stuck(folder: Path, fault: AgentError) -> AgentError:
     """Returns the fault of a submission that cannot be completed, and of which a job may have run:
     its results stay."""
     text = f"a part of {folder.name} was submitted earlier, and the rest cannot be: {fault}"
     hint = f"{fault.record['hint']}\n" if fault.record["hint"] else ""
     hint += f"once that is fixed: fairway submit --resume {folder.name}\n"
     hint += f"or end the run: fairway cancel {folder.name}"
-    return Fault("cut-off-submission", text, hint, 2)
+    return AgentError("cut-off-submission", text, hint, 2)
 
 
 def shape_of(spec: TaskSpec) -> Shape:
     """Returns the shape of a task, which all elements of an array share: its nodes, its processes
     on each, and its GPUs and cores if it takes a part of one."""
-    wanted = spec.wanted or Wanted()
+    wanted = spec.wanted or ResourceRequest()
     return spec.nodes, spec.processes_per_node, wanted.gpus, wanted.cores
 
 
@@ -343,14 +346,14 @@ def states(shared: Path, request: messages.StatesRequest, _: object) -> messages
 def reconciled(
     shared: Path,
     request: messages.StatesRequest,
-    reconcile_all: Callable[[list[Path]], dict[str, Damaged]],
+    reconcile_all: Callable[[list[Path]], dict[str, UnreadableFile]],
 ) -> messages.StatesReport:
     """Returns the states of the runs, after asking the scheduler, which also reports damaged runs.
     If it does not answer, the states are the last known ones, and `silent` says so."""
-    silent, damaged = "", dict[str, Damaged]()
+    silent, damaged = "", dict[str, UnreadableFile]()
     try:
         damaged = reconcile_all([shared / "runs" / run for run in request.runs])
-    except Fault as fault:
+    except AgentError as fault:
         if fault.record["id"] != NO_ANSWER:
             raise
         silent = str(fault)
@@ -368,7 +371,7 @@ def reports(
     for run, asked in runs.items():
         try:
             found[run] = _report(shared / "runs" / run, asked, budget)
-        except Damaged as fault:
+        except UnreadableFile as fault:
             found[run] = messages.RunReport(None, damaged=fault.finding)
     return found
 

@@ -43,7 +43,7 @@ from fairway_agent.fanout import launchers
 from fairway_agent.sampler import Sampling, sampler
 from fairway_agent.slurm.jobs import ENDED
 from fairway_agent.task.scheduled import SharedNodes, is_prepared, scratch_folder
-from fairway_boot.files import Fault
+from fairway_boot.files import AgentError
 from fairway_boot.slurm import commands
 
 if TYPE_CHECKING:
@@ -77,8 +77,8 @@ class Entry:
 
 def entry_of(run: Path, directory: str, folders: Sequence[str]) -> Entry | None:
     """Returns the way into the container of a run's job on this node; None if the job has none.
-    `directory` is where its commands start, `folders` are mounted. Raises Fault if this node cannot
-    run it."""
+    `directory` is where its commands start, `folders` are mounted. Raises AgentError if this node
+    cannot run it."""
     container = job_facts.of_job(run).container
     if container is None:
         return None
@@ -86,7 +86,7 @@ def entry_of(run: Path, directory: str, folders: Sequence[str]) -> Entry | None:
     seen = [path for path in dict.fromkeys(mounts) if Path(path).is_dir()]
     image_files = [path for path in IMAGE_FILES if Path(path).exists()]
     options = ""
-    with suppress(commands.Refused):
+    with suppress(commands.CommandFailed):
         options = commands.run(["srun", "--help"])
     if "--container-image" in options:  # the plugin pyxis adds it
         require_memory(container)
@@ -97,7 +97,7 @@ def entry_of(run: Path, directory: str, folders: Sequence[str]) -> Entry | None:
     if program is None:
         if find_runtime() is None:
             here, hint = missing(os.environ.get("SLURMD_NODENAME", "this node"))
-            raise Fault("no-containers", f"{here}, nor Slurm's Pyxis", hint, 4)
+            raise AgentError("no-containers", f"{here}, nor Slurm's Pyxis", hint, 4)
         return Entry(prefix=tuple(any_entry(run)))
     require_memory(container)
     binds = [*seen, *(f"{path}:{path}:ro" for path in image_files)]
@@ -127,7 +127,7 @@ class SlurmNodes(SharedNodes):
         """Also ends what killed jobs have left there, unless Slurm does so."""
         shared = task.run_folder.parents[1]
         if not are_contained(os.environ):
-            end_leftovers(shared, os.environ)
+            end_stale_processes(shared, os.environ)
             self._step(task, "before", str(shared))
         super().prepare(task)
         folders = (str(shared), str(scratch.root()))
@@ -137,7 +137,7 @@ class SlurmNodes(SharedNodes):
         """Signals the task's processes on every node, whichever launcher and session they belong
         to."""
         signal_task(self.mark(task), number)
-        if step := _on_others(task, "signal", self.mark(task), task.plan.signal):
+        if step := _on_other_nodes(task, "signal", self.mark(task), task.plan.signal):
             quiet = subprocess.DEVNULL
             self.signalling.append(subprocess.Popen(step, env=_for_step(), stderr=quiet))
 
@@ -161,7 +161,7 @@ class SlurmNodes(SharedNodes):
         if code and len(task.hosts) > 1:
             # Steps that a killed launcher left running would interfere with the next attempt.
             steps = ["squeue", "-h", "-s", "-j", os.environ["SLURM_JOB_ID"], "-o", "%i"]
-            with suppress(commands.Refused):
+            with suppress(commands.CommandFailed):
                 listed = commands.run(steps).split()
                 if left := [step for step in listed if step.rpartition(".")[2].isdecimal()]:
                     commands.run(["scancel", "--signal=KILL", *left])
@@ -173,7 +173,7 @@ class SlurmNodes(SharedNodes):
     def _step(self, task: Task, *words: str) -> None:
         """Runs a step that ends something on the other nodes, if there are any, and continues if
         one does not answer."""
-        null, step = subprocess.DEVNULL, _on_others(task, *words)
+        null, step = subprocess.DEVNULL, _on_other_nodes(task, *words)
         if not step:
             return
         try:
@@ -198,12 +198,12 @@ class SlurmNodes(SharedNodes):
         if is_prepared(task):
             folder = scratch_folder(task)  # on every node, without leftovers
             scratch.make(folder, keep=task.share is not None)
-            if step := _on_others(task, "make", str(folder)):
+            if step := _on_other_nodes(task, "make", str(folder)):
                 code = subprocess.call(step, env=_for_step(), stdin=subprocess.DEVNULL)
                 if code:  # the highest of all nodes
                     nodes = ", ".join(host.name for host in task.hosts[1:])
                     message = f"{folder} cannot be made on each of {nodes} (exit code {code})"
-                    raise Fault("no-scratch", message, scratch.FOREIGN_HINT, 4)
+                    raise AgentError("no-scratch", message, scratch.FOREIGN_HINT, 4)
             return command
         prepare = processes.program("fairway_agent.prepare")
         return [*prepare, str(task.run_folder), "--outside", *command]
@@ -237,7 +237,7 @@ def job_id() -> str:
     return os.environ["SLURM_JOB_ID"]
 
 
-def _on_others(task: Task, *words: str) -> list[str]:
+def _on_other_nodes(task: Task, *words: str) -> list[str]:
     """Returns the command line that runs this program with these words once on each node but the
     main one; empty for one node."""
     names = [host.name for host in task.hosts[1:]]
@@ -263,7 +263,7 @@ def are_contained(environment: Mapping[str, str], root: Path = Path("/")) -> boo
     return any(f"job_{environment.get(_JOB)}" in line.split("/") for line in lines)
 
 
-def end_leftovers(shared: Path, environment: Mapping[str, str]) -> None:
+def end_stale_processes(shared: Path, environment: Mapping[str, str]) -> None:
     """Ends this user's leftover processes here of jobs that Slurm no longer has, or has
     restarted."""
     own = (environment.get(_JOB, ""), environment.get(_TIMES, "0"))
@@ -277,16 +277,16 @@ def end_leftovers(shared: Path, environment: Mapping[str, str]) -> None:
             found[pid] = key
     if not found:
         return
-    going: set[str] = set()
+    active: set[str] = set()
     if any(job != own[0] for job, _ in found.values()):
         # By default squeue omits suspended jobs, and those of hidden partitions.
         every = ["squeue", "-h", "-a", "-t", "all", "-u", str(os.getuid()), "-o", "%A|%T"]
         try:
             listed = (line.partition("|") for line in commands.run(every).splitlines())
-            going = {job for job, _, state in listed if state not in ENDED}
-        except (commands.Refused, Fault):
-            going = {job for job, _ in found.values()} - {own[0]}
-    left = {pid for pid, key in found.items() if key[0] == own[0] or key[0] not in going}
+            active = {job for job, _, state in listed if state not in ENDED}
+        except (commands.CommandFailed, AgentError):
+            active = {job for job, _ in found.values()} - {own[0]}
+    left = {pid for pid, key in found.items() if key[0] == own[0] or key[0] not in active}
     processes.end(processes.sessions_of_all(left) - {os.getsid(0)}, _GRACE)
 
 
@@ -319,13 +319,13 @@ def end_all(mark: str, grace: float) -> None:
 def main() -> None:
     what, *words = sys.argv[1:]
     if what == "before":
-        end_leftovers(Path(words[0]), os.environ)
+        end_stale_processes(Path(words[0]), os.environ)
     elif what == "signal":
         signal_task(words[0], signal.Signals[f"SIG{words[1]}"])
     elif what == "make":
         try:
             scratch.make(Path(words[0]), keep=True)
-        except Fault as fault:
+        except AgentError as fault:
             sys.exit(f"fairway: {fault.said}")
     else:
         end_all(words[0], float(words[1]))

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from fairway_agent import control, job_facts, notify, predecessors, processes
+from fairway_agent import control, dependencies, job_facts, notify, processes
 from fairway_agent.machine import Host
 from fairway_agent.resources import Share, numbers_of, own_cores, ports_beside
 from fairway_agent.shared import runs
@@ -27,7 +27,7 @@ from fairway_agent.state_files import PREEMPTION, TERMINATED
 from fairway_agent.task import scheduled
 from fairway_agent.task.attempts import Attempts
 from fairway_boot import files
-from fairway_boot.files import Fault
+from fairway_boot.files import AgentError
 from fairway_boot.slurm import commands
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class Slurm(scheduled.Scheduled):
     """Backend of the attempts of a task in a Slurm job of its own. `part` is the number of the
     submission's part that the job belongs to."""
 
-    FAULTS: ClassVar[tuple[type[Exception], ...]] = (Fault, commands.Refused)
+    FAULTS: ClassVar[tuple[type[Exception], ...]] = (AgentError, commands.CommandFailed)
     REFUSED: ClassVar[tuple[type[Exception], ...]] = (OSError, *FAULTS)
     STOPPED: ClassVar = "ended by Slurm"
     BEFORE: ClassVar = "Slurm ended the one before, and began it again"
@@ -79,7 +79,8 @@ class Slurm(scheduled.Scheduled):
 
     def may_begin(self, task: Task) -> bool:
         """Leaves it to Slurm's own dependencies if success is all that is required of other runs.
-        Else waits for their ends, and raises Fault if these are still unknown after 300 seconds."""
+        Else waits for their ends, and raises AgentError if these are still unknown after 300
+        seconds."""
         if not task.plan.conditions:
             return True
         submission = task.submission or 0
@@ -91,15 +92,15 @@ class Slurm(scheduled.Scheduled):
         while True:
             with suppress(*self.REFUSED):  # retried
                 reconcile_all([Path(each) for each in plan.after])
-            unmet = predecessors.decide(task.run_folder, plan, submission)
-            if unmet is not None or self.is_cancelled(task):
-                return not unmet
+            failed = dependencies.evaluate(task.run_folder, plan, submission)
+            if failed is not None or self.is_cancelled(task):
+                return not failed
             if self.asked:
                 sys.exit(TERMINATED)  # checked again if Slurm restarts it
             if time.monotonic() > end:
                 message = "it is not known how the runs that it comes after have ended"
                 hint = f"once it is: fairway retry {task.run_folder.name}"
-                raise Fault("no-end", message, hint)
+                raise AgentError("no-end", message, hint)
             time.sleep(_PAUSE)
 
     def prepare(self, task: Task) -> None:
@@ -111,10 +112,12 @@ class Slurm(scheduled.Scheduled):
         hosts = [Host(name, name) for name in names]  # the batch script's host first
         if task.spec.wanted is not None:
             parts = control.read(task.run_folder).parts
-            part = next((each.part for each in parts if each.number == self.part), None)
+            fraction = next(
+                (each.node_fraction for each in parts if each.number == self.part), None
+            )
             listed = os.environ.get("SLURM_JOB_GPUS", "") if task.spec.wanted.gpus else ""
             ports = ports_beside([int(os.environ["SLURM_JOB_ID"]) % _PORTS], _PORTS)
-            share = Share(numbers_of(listed), own_cores(), part or 1.0, ports)
+            share = Share(numbers_of(listed), own_cores(), fraction or 1.0, ports)
             hosts = [replace(hosts[0], share=share)]
         task.hosts = hosts
         scheduled.read_secrets(task.run_folder, task.plan)
@@ -132,7 +135,7 @@ class Slurm(scheduled.Scheduled):
         scheduled.store_first_line(self.before_file(task), scheduled.LOST[PREEMPTION])
         try:
             commands.run(["scontrol", "requeue", job_id()])
-        except commands.Refused as refused:
+        except commands.CommandFailed as refused:
             reason = f"{scheduled.LOST[PREEMPTION]}, and Slurm does not requeue it: {refused}"
             attempts.finish("failed", code, reason)
             return
@@ -147,7 +150,7 @@ def main() -> None:
     try:
         plan = job_facts.read_shared_plan(run, retry=submission > 0)
         spec = runs.spec_of(run, stage, index)
-    except Fault as fault:
+    except AgentError as fault:
         sys.exit(str(fault))
     task = scheduled.task_in(run, plan, spec, SlurmNodes(), submission)
     slurm = Slurm(wakeup, Watch(run, plan, submission), part=int(sys.argv[4]))

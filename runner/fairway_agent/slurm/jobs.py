@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from fairway_agent.reconcile import JobView, queue_reason
 from fairway_agent.state_files import CANCELLED, KILLED, SERVICE, TIMED_OUT
-from fairway_boot.files import Fault
+from fairway_boot.files import AgentError
 from fairway_boot.slurm import commands
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ WAITING = frozenset(("PENDING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPEC
 
 
 @dataclass(frozen=True)
-class Element:
+class SlurmJob:
     """A job, or one element of an array, as squeue sees it. `job` is the array's id, `index` the
     element's; -1 for a job that is no array. `ended`, and `starts`, when Slurm expects a pending
     job to start, are in Slurm's own form; `comment` is as it was submitted. `ahead` counts the jobs
@@ -68,17 +68,17 @@ HELD = (
 _NOT_YET = (*HELD, "Dependency", "BeginTime", "JobArrayTaskLimit")
 
 
-def jobs_named(names: Iterable[str]) -> list[Element]:
-    """Returns the jobs of these names, including those that ended a short while ago. Raises Fault
-    if Slurm does not list its jobs."""
+def jobs_named(names: Iterable[str]) -> list[SlurmJob]:
+    """Returns the jobs of these names, including those that ended a short while ago. Raises
+    AgentError if Slurm does not list its jobs."""
     try:
         return _jobs_named(sorted(names))
-    except commands.Refused as refused:
+    except commands.CommandFailed as refused:
         text = f"Slurm does not list its jobs: {commands.one_line(str(refused))}"
-        raise Fault("host-failed", text, commands.DOWN) from None
+        raise AgentError("host-failed", text, commands.DOWN) from None
 
 
-def _jobs_named(left: Sequence[str]) -> list[Element]:
+def _jobs_named(left: Sequence[str]) -> list[SlurmJob]:
     found = []
     while left:
         some, left = left[:_MOST_NAMES], left[_MOST_NAMES:]
@@ -106,12 +106,12 @@ def _listed(*which: str) -> list[list[str]]:
     return [line.split("|", _LAST) for line in said.splitlines() if line.count("|") >= _LAST]
 
 
-def renamed(job: str, comment: str) -> list[Element]:
+def renamed(job: str, comment: str) -> list[SlurmJob]:
     """Returns the elements of a job that no longer has its run's name: an operator may rename it.
     The comment says whose it is, as Slurm reuses a number after it has lost its state."""
     try:
         rows = _listed("-j", job)
-    except commands.Refused:  # slurmctld does not know the job
+    except commands.CommandFailed:  # slurmctld does not know the job
         return []
     found = [_element(words, {}, {}) for words in rows]
     return [each for each in found if each.comment == comment]
@@ -121,7 +121,7 @@ def _element(
     words: Sequence[str],
     reasons: Mapping[str, str],
     queues: Mapping[str, Sequence[tuple[int, int]]],
-) -> Element:
+) -> SlurmJob:
     job, index, state, reason, nodes, ended, partition, starts, priority, comment = words
     number = int(index) if index.isdecimal() else -1
     if reason.startswith(_LACKS_NODES):
@@ -131,24 +131,24 @@ def _element(
         # Jobs of a higher priority, or of the same priority and older.
         own, queue = (-int(priority), int(job)), queues.get(partition, ())
         ahead = len({each for level, each in queue if (-level, each) < own and each != own[1]})
-    return Element(job, number, state, reason, nodes, ended, comment, starts, ahead, partition)
+    return SlurmJob(job, number, state, reason, nodes, ended, comment, starts, ahead, partition)
 
 
-def look_up(job: str, index: int) -> Element | None:
+def look_up(job: str, index: int) -> SlurmJob | None:
     """Returns a job that has ended; None without accounting, or if that knows no end of it."""
     name = job if index < 0 else f"{job}_{index}"
     # Not --json: with it, Slurm 22.05 reports failed jobs as successful.
     fields = "State,Reason,NodeList,End,Comment"
     try:
         listed = commands.run(["sacct", "-n", "-P", "-X", "-j", name, "-o", fields])
-    except (commands.Refused, Fault):
+    except (commands.CommandFailed, AgentError):
         return None
     for line in reversed([each for each in listed.splitlines() if each.count("|") >= 4]):
         state, reason, nodes, ended, comment = line.split("|", 4)
         # Strips "CANCELLED by 1000". A row without an end belongs to a job that slurmdbd has lost.
         state = state.partition(" ")[0]
         if state in ENDED and ended != "Unknown":
-            return Element(job, index, state, reason, nodes, ended, comment)
+            return SlurmJob(job, index, state, reason, nodes, ended, comment)
     return None
 
 
@@ -195,7 +195,7 @@ _ENDS: dict[str, tuple[str, int, str]] = {
 }
 
 
-def view_of(element: Element, now: float, node: str = "") -> JobView:
+def view_of(element: SlurmJob, now: float, node: str = "") -> JobView:
     """Returns the view of a task's job from squeue or sacct; `node` is where the task last ran."""
     if element.state in _ENDS:
         state, code, reason = _ENDS[element.state]
@@ -220,7 +220,7 @@ def view_of(element: Element, now: float, node: str = "") -> JobView:
     return JobView("running")
 
 
-def explain(element: Element) -> str:
+def explain(element: SlurmJob) -> str:
     """Formats why a job waits."""
     if element.reason in TURNS and element.ahead:
         return queue_reason(element.ahead)
@@ -228,7 +228,7 @@ def explain(element: Element) -> str:
     return element.reason if known is None else known.format(job=element.id)
 
 
-def expected_start(element: Element, now: float) -> str:
+def expected_start(element: SlurmJob, now: float) -> str:
     """Formats when Slurm expects a pending job to start, to be appended to the reason; or ""."""
     moment = seconds(element.starts) if element.reason in TURNS else 0.0
     if not now < moment < now + _LATEST:

@@ -27,13 +27,13 @@ from fairway_agent import processes
 from fairway_agent.shared import runs
 from fairway_agent.shared.reports import Health, HeldJob, NodeReport, NodesReport, NodesRequest
 from fairway_agent.slurm.jobs import HELD
-from fairway_boot.files import Fault
+from fairway_boot.files import AgentError
 from fairway_boot.slurm import commands
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from fairway_agent.resources import Wanted
+    from fairway_agent.resources import ResourceRequest
     from fairway_agent.shared.reports import SubmitRequest
 
 _FIELDS = "%N|%T|%o|%c|%f|%E"
@@ -74,7 +74,8 @@ def nodes(shared: Path, request: NodesRequest, _: object) -> NodesReport:
 
 
 def _act(action: str, node: str) -> None:
-    """Drains, resumes or reboots a node. Raises Fault if Slurm forbids it, or has no such node."""
+    """Drains, resumes or reboots a node. Raises AgentError if Slurm forbids it, or has no such
+    node."""
     user = os.environ.get("USER", "somebody")
     changes = {
         "reboot": ("reboot", "ASAP", "nextstate=RESUME", f"reason={commands.REBOOTED}{user}", node),
@@ -83,12 +84,14 @@ def _act(action: str, node: str) -> None:
     }
     try:
         commands.run(["scontrol", *changes[action]])
-    except commands.Refused as refused:
+    except commands.CommandFailed as refused:
         said = re.sub(r"^\S+: error: ", "", str(refused).strip().splitlines()[-1])
         hint = "it is for Slurm's operators: try it with sudo on the scheduler"
         if "permission" not in said.lower() and "denied" not in said.lower():
             hint = f"see what it is doing: scontrol show node {node}"
-        raise Fault("refused-action", f"Slurm does not {action} {node}: {said}", hint, 5) from None
+        raise AgentError(
+            "refused-action", f"Slurm does not {action} {node}: {said}", hint, 5
+        ) from None
 
 
 def _health(shared: Path, partition: Sequence[str]) -> Health:
@@ -124,27 +127,27 @@ class Resources:
     cpus: int
     node: Node = Node()
 
-    def cpus_of(self, wanted: Wanted) -> int:
+    def cpus_of(self, wanted: ResourceRequest) -> int:
         """Returns how many CPUs of a node a task gets, at least one: Slurm gives no job less."""
         return max(1, wanted.cores_of(self.node.cpus, self.node.gpus))
 
-    def part_of(self, wanted: Wanted | None) -> float | None:
+    def node_fraction_of(self, wanted: ResourceRequest | None) -> float | None:
         """Returns the fraction of a node that a task takes; None for entire nodes."""
         if wanted is None:
             return None
         takes = replace(wanted, cores=self.cpus_of(wanted))
-        return round(float(takes.part_of(self.node.cpus, self.node.gpus)), 6)
+        return round(float(takes.node_fraction_of(self.node.cpus, self.node.gpus)), 6)
 
 
 def partition_resources(request: SubmitRequest) -> Resources:
-    """Returns the resources that a run asks for in its partition. Raises Fault if there is none.
-    The target's settings of a node are requested only as far as Slurm knows of them."""
+    """Returns the resources that a run asks for in its partition. Raises AgentError if there is
+    none. The target's settings of a node are requested only as far as Slurm knows of them."""
     name, nodes = request.partition, []
     listed = commands.run(["sinfo", "-h", "-p", name, "-o", "%f|%G|%c|%m"]).split()
     if not listed:
         known = commands.run(["sinfo", "-h", "-o", "%R"]).split()
         hint = f"it has: {', '.join(sorted(set(known)))}" if known else ""
-        raise Fault("no-partition", f"Slurm has no partition `{name}`", hint, 2)
+        raise AgentError("no-partition", f"Slurm has no partition `{name}`", hint, 2)
     for line in listed:  # each kind of node
         features, gres, count, memory = line.split("|")
         found = sum(int(some) for some in re.findall(r"gpu(?::[^:,(]+)?:(\d+)", gres))
@@ -183,7 +186,7 @@ def _step(partition: str, node: str) -> list[str]:
     jobs = ["squeue", "-h", "--me", "-t", "RUNNING", "-w", node, "-o", "%A"]
     try:
         found = commands.run(jobs).split()
-    except commands.Refused as refused:
+    except commands.CommandFailed as refused:
         sys.exit(f"fairway: {refused}")
     place = [f"--jobid={found[0]}", "--overlap"] if found else [f"--partition={partition}"]
     return [*words, *place]

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, ClassVar
 
 from fairway_agent import control, job_facts, limits, notify, state_files
 from fairway_agent.reconcile import JobView, Reconciliation, reconcile
-from fairway_agent.records import Damaged
+from fairway_agent.records import UnreadableFile
 from fairway_agent.shared import runs
 from fairway_agent.slurm.jobs import ENDED, WAITING, jobs_named, look_up, renamed, view_of
-from fairway_agent.state_files import CANCELLED, TaskState, goes_on
+from fairway_agent.state_files import CANCELLED, TaskState, is_active
 from fairway_boot import files
-from fairway_boot.files import Fault
+from fairway_boot.files import AgentError
 from fairway_boot.slurm import commands
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from fairway_agent.control import Control, Part
     from fairway_agent.shared.reports import CancelRequest, Done, StatesReport, StatesRequest
-    from fairway_agent.slurm.jobs import Element
+    from fairway_agent.slurm.jobs import SlurmJob
     from fairway_agent.spec import RunPlan
     from fairway_agent.state_files import RunState
 
@@ -42,11 +42,11 @@ def cancel(shared: Path, request: CancelRequest, _: object) -> Done:
     if request.marks and not request.task and not (folder / "plan.json").exists():
         named = [each for each in jobs_named([run]) if each.job in request.marks]
         mine = [each for each in named if each.comment.startswith(control.own_comment(folder))]
-        if going := list(dict.fromkeys(each.job for each in mine if each.state not in ENDED)):
-            with suppress(commands.Refused):  # it has ended
-                commands.run(["scancel", *going])
+        if active := list(dict.fromkeys(each.job for each in mine if each.state not in ENDED)):
+            with suppress(commands.CommandFailed):  # it has ended
+                commands.run(["scancel", *active])
             what = f"the folder of {run} is gone, and its job that was cancelled has not ended"
-            await_end(run, going, what, f"fairway cancel {run}")
+            await_end(run, active, what, f"fairway cancel {run}")
         runs.remove(folder)  # tasks have written there since
     return runs.cancel(shared, request, _cancel_run, _cancel_task)
 
@@ -55,13 +55,14 @@ def _cancel_run(folder: Path, request: CancelRequest) -> None:
     """Cancels the run's submission, even one that another process is still making."""
     with files.hold_lock(folder / control.SUBMIT_LOCK):
         jobs: list[str] = []
-        with suppress(Damaged, OSError):  # full or damaged; Slurm still lists the unfinished jobs
+        # If the disk is full or a file damaged, Slurm still lists the unfinished jobs.
+        with suppress(UnreadableFile, OSError):
             jobs = control.read(folder).jobs
             control.cancel(folder, request.submission)
         mark, listed = control.own_comment(folder), jobs_named([folder.name])
         found = [each for each in listed if each.comment.startswith(mark)]
     for job in dict.fromkeys([*jobs, *(each.job for each in found)]):
-        with suppress(commands.Refused):  # it has ended
+        with suppress(commands.CommandFailed):  # it has ended
             if request.kill:
                 commands.run(["scancel", job])
                 continue
@@ -69,20 +70,20 @@ def _cancel_run(folder: Path, request: CancelRequest) -> None:
             _ask(job)
     # Nothing of these runs yet that could be signalled.
     if starting := [each.id for each in found if each.state == "CONFIGURING"]:
-        with suppress(commands.Refused):
+        with suppress(commands.CommandFailed):
             commands.run(["scancel", *starting])
 
 
 def await_end(run: str, jobs: Collection[str], what: str, then: str) -> None:
-    """Waits until Slurm has ended these jobs of the run. Raises Fault, which says `what` is wrong
-    and what to type `then`, if that takes too long."""
+    """Waits until Slurm has ended these jobs of the run. Raises AgentError, which says `what` is
+    wrong and what to type `then`, if that takes too long."""
     end = time.monotonic() + _LONGEST_END
-    while going := [
+    while active := [
         each.id for each in jobs_named([run]) if each.job in jobs and each.state not in ENDED
     ]:
         if time.monotonic() > end:
-            hint = f"once it has ended (squeue -j {going[0]}): {then}"
-            raise Fault("not-cancelled", f"{what}: {going[0]}", hint, 5)
+            hint = f"once it has ended (squeue -j {active[0]}): {then}"
+            raise AgentError("not-cancelled", f"{what}: {active[0]}", hint, 5)
         time.sleep(_PAUSE)
 
 
@@ -99,13 +100,13 @@ def _cancel_task(folder: Path, request: CancelRequest) -> None:
             control.cancel(folder, request.submission, request.task)
         parts = control.read(folder).parts
     mine = [
-        part.element(part.indices[part.names.index(request.task)])
+        part.job_and_index(part.indices[part.names.index(request.task)])
         for part in parts
         if part.job and request.task in part.names
     ]
     for job in jobs_named([folder.name]) if mine else ():
         if (job.job, job.index) in mine:
-            with suppress(commands.Refused):  # it has ended
+            with suppress(commands.CommandFailed):  # it has ended
                 # Not `--state=PENDING`: it cancels all pending elements of an array (22.05).
                 if job.state in WAITING:
                     commands.run(["scancel", job.id])
@@ -120,7 +121,7 @@ class Watch(limits.Watch):
         """Cancels pending jobs; if Slurm does not answer, each sees by itself that it must not
         begin."""
         for job in control.read(self.folder).jobs:
-            with suppress(commands.Refused, Fault):
+            with suppress(commands.CommandFailed, AgentError):
                 commands.run(["scancel", "--state=PENDING", job])
 
 
@@ -129,17 +130,17 @@ def states(shared: Path, request: StatesRequest, _: object) -> StatesReport:
     return runs.reconciled(shared, request, reconcile_all)
 
 
-def reconcile_all(folders: Sequence[Path]) -> dict[str, Damaged]:
+def reconcile_all(folders: Sequence[Path]) -> dict[str, UnreadableFile]:
     """Updates the states of all these runs, with one look at Slurm. Runs with a damaged file are
     left alone, and the errors returned by the run's name."""
-    going = [folder for folder in folders if goes_on(folder)]
-    if not going:
+    active = [folder for folder in folders if is_active(folder)]
+    if not active:
         return {}
-    jobs = _listed(going)
-    return reconcile(going, lambda folder, known: _Reconciliation(folder, known, jobs), _tell)
+    jobs = _listed(active)
+    return reconcile(active, lambda folder, known: _Reconciliation(folder, known, jobs), _tell)
 
 
-def _listed(folders: Iterable[Path]) -> dict[tuple[str, int], Element]:
+def _listed(folders: Iterable[Path]) -> dict[tuple[str, int], SlurmJob]:
     """Returns the jobs of these runs, by their ids and indices."""
     listed = jobs_named(folder.name for folder in folders)
     return {(element.job, element.index): element for element in listed}
@@ -168,10 +169,10 @@ class _Reconciliation(Reconciliation):
 
     WATCH: ClassVar = Watch
 
-    def __init__(self, folder: Path, known: Control, jobs: dict[tuple[str, int], Element]) -> None:
+    def __init__(self, folder: Path, known: Control, jobs: dict[tuple[str, int], SlurmJob]) -> None:
         super().__init__(folder, known)
         self.jobs = jobs
-        self.others: dict[str, dict[int, Element]] = {}  # of jobs that no longer have its name
+        self.others: dict[str, dict[int, SlurmJob]] = {}  # of jobs that no longer have its name
 
     @cached_property
     def marked(self) -> dict[str, str]:
@@ -182,7 +183,7 @@ class _Reconciliation(Reconciliation):
     def look(self, part: Part, index: int, status: TaskState) -> JobView | None:
         """Looks the element up in squeue, or in sacct. A task without a job was not to begin,
         unless Slurm lists one that its submitter could not record."""
-        job, element = part.element(index)
+        job, element = part.job_and_index(index)
         comment = part.comment(self.folder, self.control.submission)
         if not job and not (job := self.marked.get(comment, "")):
             return JobView("cancelled", exit_code=CANCELLED)
@@ -195,7 +196,7 @@ class _Reconciliation(Reconciliation):
             found = look_up(job, element)
         if found is not None:
             return view_of(found, self.now, status.node or "")
-        if status == TaskState() and self.unmet:
+        if status == TaskState() and self.failed_dependencies:
             # Slurm has forgotten the job, which was withdrawn before it started.
             return JobView("cancelled", exit_code=CANCELLED)
         return JobView("lost", "Slurm does not know its job")

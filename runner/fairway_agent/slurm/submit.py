@@ -15,23 +15,23 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairway_agent import control, job_facts, limits, predecessors, processes
+from fairway_agent import control, dependencies, job_facts, limits, processes
 from fairway_agent.prepare import has_setup
-from fairway_agent.resources import Wanted, ranges
+from fairway_agent.resources import ResourceRequest, ranges
 from fairway_agent.shared import runs
 from fairway_agent.shared.reports import SubmitReport, SubmitRequest
 from fairway_agent.slurm.jobs import ENDED, jobs_named
 from fairway_agent.slurm.nodes import partition_resources
 from fairway_agent.slurm.runs import await_end, reconcile_all
 from fairway_boot import files
-from fairway_boot.files import Fault
+from fairway_boot.files import AgentError
 from fairway_boot.slurm import commands
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from fairway_agent.control import Part
-    from fairway_agent.slurm.jobs import Element
+    from fairway_agent.slurm.jobs import SlurmJob
     from fairway_agent.slurm.nodes import Resources
     from fairway_agent.spec import RunPlan
 
@@ -70,7 +70,7 @@ def batch_script(folder: Path, part: Part, submission: int) -> str:
 def arguments(
     folder: Path, part: Part, submission: int, plan: RunPlan, resources: Resources, dependency: str
 ) -> list[str]:
-    """Returns sbatch's command line. Raises Fault if a node has too few GPUs for a task."""
+    """Returns sbatch's command line. Raises AgentError if a node has too few GPUs for a task."""
     asked, node, wanted = resources.asked, resources.node, part.wanted
     if wanted is None:
         of_node = ["--exclusive", "--mem=0"]
@@ -79,10 +79,12 @@ def arguments(
         memory = max(1, node.memory * cpus // node.cpus)
         of_node = [f"--cpus-per-task={cpus}", f"--mem={memory}M"]
         if (wanted.gpus or 0) > node.gpus:
-            message = f"a task needs {wanted}, and Slurm knows of {Wanted(node.gpus)} a node in "
+            message = (
+                f"a task needs {wanted}, and Slurm knows of {ResourceRequest(node.gpus)} a node in "
+            )
             message += f"the partition `{asked.partition}`"
             hint = "see `sinfo -o %G`; GPUs are named in Slurm's gres.conf"
-            raise Fault("no-share", message, hint, 2)
+            raise AgentError("no-share", message, hint, 2)
     words = [
         "sbatch",
         "--parsable",
@@ -133,9 +135,9 @@ _REFUSED = {
 
 
 def submit(shared: Path, request: SubmitRequest, _: object) -> SubmitReport:
-    """Makes the run's submission of that number, unless that is done. Raises Fault if Slurm refuses
-    it, or it can never start: then nothing of it is left there, unless jobs of an earlier try
-    are."""
+    """Makes the run's submission of that number, unless that is done. Raises AgentError if Slurm
+    refuses it, or it can never start: then nothing of it is left there, unless jobs of an earlier
+    try are."""
     folder, number = shared / "runs" / request.run, request.submission
     with files.hold_lock(folder / control.SUBMIT_LOCK):
         known = control.read(folder)
@@ -152,7 +154,7 @@ def submit(shared: Path, request: SubmitRequest, _: object) -> SubmitReport:
             )
             try:
                 _submit_parts(folder, number, request, listed)
-            except Fault as fault:
+            except AgentError as fault:
                 if fault.record["exit_code"] != 2:
                     raise
                 if has_begun:
@@ -163,13 +165,13 @@ def submit(shared: Path, request: SubmitRequest, _: object) -> SubmitReport:
     if job_facts.read_plan(folder).notify is not None:
         # The run may have to wait, or may have ended already. Slurm has it: if it does not answer
         # now, the next poll notifies users.
-        with suppress(commands.Refused, Fault, OSError):
+        with suppress(commands.CommandFailed, AgentError, OSError):
             reconcile_all([folder])
     return SubmitReport(tuple(control.read(folder).jobs))
 
 
 def _submit_parts(
-    folder: Path, number: int, request: SubmitRequest, listed: Sequence[Element]
+    folder: Path, number: int, request: SubmitRequest, listed: Sequence[SlurmJob]
 ) -> None:
     """Submits the parts that Slurm does not have, and records each; an unrecorded one is found
     again."""
@@ -179,8 +181,8 @@ def _submit_parts(
     resources = partition_resources(request)
     try:
         before = _dependency_on_runs(folder.parent, plan)
-    except Fault:
-        if not number or not predecessors.decide(folder, plan, number):
+    except AgentError:
+        if not number or not dependencies.evaluate(folder, plan, number):
             raise
         return  # a retry that starts nothing has ended with a reason
     try:
@@ -201,16 +203,16 @@ def _submit_parts(
                 script = folder / f"batch-{part.number}.sh"
                 script.write_text(batch_script(folder, part, number))
                 job = commands.run([*words, str(script)]).strip().partition(";")[0]
-            new = replace(part, job=job, part=resources.part_of(part.wanted))
+            new = replace(part, job=job, node_fraction=resources.node_fraction_of(part.wanted))
             control.note_part(folder, number, new)
-    except commands.Refused as refused:
+    except commands.CommandFailed as refused:
         text = re.sub(r"^sbatch: (error: )?", "", str(refused), flags=re.MULTILINE).strip()
         last = text.splitlines()[-1] if text else "it gave no reason"
         hint = next((hint for key, hint in _REFUSED.items() if key in text), "")
-        raise Fault("refused-job", f"Slurm refuses the job: {last}", hint, 2) from None
+        raise AgentError("refused-job", f"Slurm refuses the job: {last}", hint, 2) from None
 
 
-def _withdraw(folder: Path, number: int, why: Fault) -> None:
+def _withdraw(folder: Path, number: int, why: AgentError) -> None:
     """Forgets a refused submission, whose accepted jobs must have ended: the run may be submitted
     elsewhere next."""
     if jobs := control.read(folder).jobs:
@@ -220,7 +222,9 @@ def _withdraw(folder: Path, number: int, why: Fault) -> None:
     runs.forget(folder, number, why)
 
 
-def _found(folder: Path, part: Part, number: int, partition: str, listed: Iterable[Element]) -> str:
+def _found(
+    folder: Path, part: Part, number: int, partition: str, listed: Iterable[SlurmJob]
+) -> str:
     """Returns the `listed` job that an earlier try submitted for this part; "" for none."""
     here = set(partition.split(","))
     comment = part.comment(folder, number)
@@ -235,13 +239,13 @@ def _found(folder: Path, part: Part, number: int, partition: str, listed: Iterab
 
 
 def _dependency_on_runs(runs: Path, plan: RunPlan) -> str:
-    """Returns the dependency on the upstream runs' jobs; "" if all have ended. Raises Fault if one
-    has not ended as required, or no longer exists. The run's own job checks conditions other than
-    success."""
+    """Returns the dependency on the upstream runs' jobs; "" if all have ended. Raises AgentError if
+    one has not ended as required, or no longer exists. The run's own job checks conditions other
+    than success."""
     folders = [runs / Path(each).name for each in plan.after]
     reconcile_all(folders)
     jobs: dict[str, list[str]] = {"afterok": [], "afterany": []}
-    for folder in predecessors.require(folders, plan.conditions):
+    for folder in dependencies.require(folders, plan.conditions):
         kind = "afterany" if folder.name in plan.conditions else "afterok"
         jobs[kind] += control.read(folder).jobs
     return ",".join(f"{kind}:{':'.join(found)}" for kind, found in jobs.items() if found)

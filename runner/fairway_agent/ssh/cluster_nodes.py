@@ -17,11 +17,11 @@ from fairway_agent import machine, processes
 from fairway_agent import resources as devices_of
 from fairway_agent.fanout import remote_exec
 from fairway_agent.machine import Host
-from fairway_agent.records import Unfit
-from fairway_agent.resources import Devices, NeverFits, Wanted
+from fairway_agent.records import InvalidRecord
+from fairway_agent.resources import Devices, NeverFits, ResourceRequest
 from fairway_boot.cluster import Host as ClusterHost
 from fairway_boot.cluster import hold_queue, known_hosts, try_node, user_of, waiting_runs
-from fairway_boot.files import Fault, try_lock
+from fairway_boot.files import AgentError, try_lock
 
 _MOST_NAMED = 3  # runs to name that use the wanted nodes
 # Accounts below this number are system accounts; see `fairway_boot.imds`, which is slow to import.
@@ -34,8 +34,8 @@ def queue_of(named: str, shared: Path, cluster: str) -> Path:
     the machines have created since the target was read, or else one among their own files. If
     several people have accounts, it contains `clusters/<cluster>` in place of each person's own.
 
-    Raises Fault if the machines have not created the named one: jobs start on the hosts that it
-    names.
+    Raises AgentError if the machines have not created the named one: jobs start on the hosts that
+    it names.
     """
     if not named:
         for directory in (*shared.parents, Path("/var/lib")):
@@ -50,9 +50,9 @@ def queue_of(named: str, shared: Path, cluster: str) -> Path:
         message = f"the nodes have no folder {named} yet, in which people's runs queue"
         why = "they were made before `access.users` was there"
         hint = f"{why}: reimage them, as `fairway plan` says"
-        raise Fault("no-queue", message, hint) from None
+        raise AgentError("no-queue", message, hint) from None
     message = f"{named} is not the machines' own"
-    raise Fault("no-queue", message, "remove it, then restart the nodes")
+    raise AgentError("no-queue", message, "remove it, then restart the nodes")
 
 
 def _is_the_machines(folder: Path) -> bool:
@@ -186,7 +186,7 @@ class _SharedNode:
     used: frozenset[int] = frozenset()
     shares: int = 0
 
-    def take(self, wanted: Wanted) -> Host | None:
+    def take(self, wanted: ResourceRequest) -> Host | None:
         """Returns the node with a share of it; None if other tasks use too much."""
         used = set(self.used)
 
@@ -203,7 +203,7 @@ class _SharedNode:
 
 
 @dataclass
-class Nodes:
+class NodeAllocator:
     """Allocator that gives each task nodes of its own, or a share of one of the run's. `reached`
     says when each last accepted a connection, on the monotonic clock, `devices` what it has."""
 
@@ -218,7 +218,9 @@ class Nodes:
     def reason(self) -> str | None:
         return self.queue.reason
 
-    def take(self, nodes: int, ranks: int, wanted: Wanted | None = None) -> list[Host] | None:
+    def take(
+        self, nodes: int, ranks: int, wanted: ResourceRequest | None = None
+    ) -> list[Host] | None:
         """Allocates nodes, or a share of one, that accept connections; returns None if the task has
         to wait. Raises NeverFits if every node has less than is wanted."""
         if wanted is None:
@@ -244,7 +246,7 @@ class Nodes:
             raise
         return hosts
 
-    def _share(self, wanted: Wanted) -> Host | None:
+    def _share(self, wanted: ResourceRequest) -> Host | None:
         """Returns a share of a shared node; None without room, or if another run comes first."""
         with self.queue.turn() as has_turn:
             usable = {host.name for host in self.queue.hosts()[1]} if has_turn else set()
@@ -253,7 +255,7 @@ class Nodes:
                     return host
         return None
 
-    def _open(self, host: Host, wanted: Wanted) -> Host | None:
+    def _open(self, host: Host, wanted: ResourceRequest) -> Host | None:
         """Returns the first share of a node that the run has just got; None if the node does not
         report its devices, so that it counts as lost until it announces itself again."""
         try:
@@ -318,7 +320,7 @@ def _devices(host: Host) -> Devices | None:
     if host.is_near:
         return devices_of.look()
     said = remote_exec.output_of(host.address, processes.program(devices_of.__name__))
-    with suppress(ValueError, RecursionError, Unfit):
+    with suppress(ValueError, RecursionError, InvalidRecord):
         # Only the last line, because a login shell may print more before it.
         return Devices.from_json(json.loads(said.strip().rpartition("\n")[2]))
     return None

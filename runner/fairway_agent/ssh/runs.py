@@ -29,11 +29,11 @@ from fairway_agent.scratch import LEASE
 from fairway_agent.shared import reports as messages
 from fairway_agent.shared import runs
 from fairway_agent.shared.runs import copy_code
-from fairway_agent.ssh.cluster_nodes import Nodes, Queue, queue_of
+from fairway_agent.ssh.cluster_nodes import NodeAllocator, Queue, queue_of
 from fairway_agent.state_files import RunState
 from fairway_boot import files
 from fairway_boot.cluster import known_hosts, users
-from fairway_boot.files import Fault
+from fairway_boot.files import AgentError
 
 _MODULE = "fairway_agent.ssh.runs"
 _GRACE = 10.0  # seconds for processes that a lost run left on the main host
@@ -86,21 +86,21 @@ def cancel(shared: Path, request: messages.CancelRequest, _: object) -> messages
 def _cancel_orphan(folder: Path) -> None:
     """Ends the supervisor of a run whose folder was removed by hand, and waits until it and its
     tasks have ended: they hold nodes, and write there. Its lock is gone with the folder. Raises
-    Fault if that takes over 120 seconds, or another user owns the supervisor."""
+    AgentError if that takes over 120 seconds, or another user owns the supervisor."""
     end, signalled = time.monotonic() + _LONGEST_END, set[int]()
-    while going := processes.find_processes(_MODULE, str(folder)):
+    while active := processes.find_processes(_MODULE, str(folder)):
         if time.monotonic() > end:
             message = f"the folder of {folder.name} is gone, and its tasks have not ended"
-            hint = f"end them on {os.uname().nodename}: kill {' '.join(map(str, going))}"
-            raise Fault("not-cancelled", message, hint)
-        for pid in set(going) - signalled:
+            hint = f"end them on {os.uname().nodename}: kill {' '.join(map(str, active))}"
+            raise AgentError("not-cancelled", message, hint)
+        for pid in set(active) - signalled:
             try:
                 os.kill(pid, signal.SIGUSR1)
             except ProcessLookupError:
                 continue  # it has ended
             except PermissionError:  # another user's: waiting does not end it
                 end = 0.0
-        signalled.update(going)
+        signalled.update(active)
         time.sleep(control.PAUSE)
 
 
@@ -115,7 +115,7 @@ def _cancel_run(folder: Path, request: messages.CancelRequest) -> None:
     itself."""
     with free_lock(folder) as lock:
         status = state_files.read_run(folder) or RunState()
-        if lock is not None and status.goes_on:
+        if lock is not None and status.is_active:
             processes.end(processes.sessions_of(folder, LEASE), _GRACE)
             ended = replace(status, state="cancelled", ended=time.time())
             state_files.write(folder, replace(ended, submission=request.submission))
@@ -128,13 +128,13 @@ def states(shared: Path, request: messages.StatesRequest, _: object) -> messages
     """Reports the states of the runs; an active run without a supervisor is lost."""
     found = runs.reports(shared, request.runs)
     for run, report in found.items():
-        if not report or not report.state or not report.state.goes_on:
+        if not report or not report.state or not report.state.is_active:
             continue
         if is_supervised(shared / "runs" / run):
             continue
         # The run may have ended between the two reads, and recorded everything.
         again = runs.reports(shared, {run: request.runs[run]})[run]
-        if again and again.state and again.state.goes_on:
+        if again and again.state and again.state.is_active:
             lost = control.lost_state(shared / "runs" / run, again.state, _GONE)
             again = replace(again, state=lost)
         found[run] = again
@@ -178,8 +178,8 @@ def main() -> None:
         target = job_facts.of_target(folder)
         place = queue_of(target.queue, folder.parents[1], target.name)
         queue = Queue(place, target.name, folder.name)
-        supervise(folder, lock, ready, plan, allocator=Nodes(queue), nodes=SshNodes())
-    except Fault as fault:
+        supervise(folder, lock, ready, plan, allocator=NodeAllocator(queue), nodes=SshNodes())
+    except AgentError as fault:
         sys.exit(fault.said)
 
 

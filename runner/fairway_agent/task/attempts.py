@@ -17,7 +17,7 @@ from fairway_agent.quick import dataclass
 from fairway_agent.resources import ports_of
 from fairway_agent.spec import LAST
 from fairway_agent.state_files import CANCELLATION, CANCELLED, ERROR, IO_ERROR, MACHINE, TERMINATED
-from fairway_boot.files import Fault
+from fairway_boot.files import AgentError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -143,17 +143,17 @@ def contract(task: Task) -> dict[str, str]:
 
 def _inputs(task: Task) -> dict[str, Path]:
     """Returns the folders of the inputs that another run has kept, by their names."""
-    if not task.plan.chained:
+    if not task.plan.run_inputs:
         return {}
     base, known = task.run_folder.parents[1], outputs.decide_best(task.run_folder, task.plan)
-    return {each.name: base / each.path_for(known) for each in task.plan.chained}
+    return {each.name: base / each.path_for(known) for each in task.plan.run_inputs}
 
 
 def missing_input(task: Task) -> str:
     """Returns why an input from another run is missing; "" if all are there."""
     try:
         inputs = _inputs(task)
-    except (Fault, OSError) as error:
+    except (AgentError, OSError) as error:
         return said_of(error)
     for name, path in inputs.items():
         for parent in (path.parents[1], path.parent):
@@ -233,7 +233,7 @@ class Patience:
 
 def said_of(error: Exception) -> str:
     """Returns an error's text, with the hint if it has one."""
-    return error.said if isinstance(error, Fault) else str(error)
+    return error.said if isinstance(error, AgentError) else str(error)
 
 
 class Backend:

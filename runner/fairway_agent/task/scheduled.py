@@ -15,7 +15,7 @@ from fairway_agent.prepare import SETUP_FAILED, has_failed, has_setup
 from fairway_agent.state_files import CANCELLED, IO_ERROR, NODE, PREEMPTION, SERVICE, TERMINATED
 from fairway_agent.task.attempts import Attempts, Backend, missing_input, said_of
 from fairway_agent.task.task import Nodes, Task
-from fairway_boot.files import Fault
+from fairway_boot.files import AgentError
 
 if TYPE_CHECKING:
     import socket
@@ -98,9 +98,9 @@ class Scheduled(Backend):
     """Backend of a task under a scheduler. `asked` is how the scheduler, a user through it, or the
     run's own limit wants the task to end, and `passed_on` how the task was told to."""
 
-    REFUSED: ClassVar[tuple[type[Exception], ...]] = (OSError, Fault)
+    REFUSED: ClassVar[tuple[type[Exception], ...]] = (OSError, AgentError)
     # Errors that always end the task, for example a damaged file.
-    FAULTS: ClassVar[tuple[type[Exception], ...]] = (Fault,)
+    FAULTS: ClassVar[tuple[type[Exception], ...]] = (AgentError,)
     # Reason of an attempt that the scheduler has ended; and of the next one's start, if the cause
     # of that end is known, and if it is not.
     STOPPED: ClassVar = "ended by its scheduler"

@@ -234,7 +234,7 @@ class Task:
     @property
     def held_nodes(self) -> float:
         """Number of nodes that the task holds; a fraction for a part of one."""
-        return self.spec.nodes * (self.share.part if self.share is not None else 1.0)
+        return self.spec.nodes * (self.share.node_fraction if self.share is not None else 1.0)
 
     @property
     def session(self) -> int:
@@ -256,10 +256,10 @@ class Task:
         """Asks the task's program to end, `why` if the reason is not its own; it is killed after
         its grace. One that has just ended keeps its end, but no cancelled failure is retried."""
         code = None if self.process is None else self.process.poll()
-        goes_on = code is None and self.kill_at is None
-        if goes_on or (code != 0 and why == CANCELLATION):
+        is_running = code is None and self.kill_at is None
+        if is_running or (code != 0 and why == CANCELLATION):
             self.stopped_for = why
-        if not goes_on:
+        if not is_running:
             return
         self.timed_out = timed_out
         self.kill_at = time.monotonic() + self.plan.grace
@@ -352,7 +352,7 @@ class Task:
         self.attempt, self.held = last.attempts - 1, last.held or 0.0
         self.begins = last.begins or ()
         if self.submission is not None and last.submission == self.submission:
-            self.failures_by_cause = Counter(last.ends_with_this)
+            self.failures_by_cause = Counter(last.failures_including_current)
             self.before = begun_again
 
     def failure_reason(self) -> str | None:
@@ -392,14 +392,14 @@ class Task:
     def status(self, state: str) -> TaskState:
         started, held = self.started or None, round(self.held, 3)
         ends, facts = dict(self.failures_by_cause) or None, self.nodes.facts(self)
-        known = TaskState(state, self.attempt, started, held=held, ends=ends, **facts)
+        known = TaskState(state, self.attempt, started, held=held, failures_by_cause=ends, **facts)
         known = replace(known, begins=self.begins or None)
-        if any(each.best for each in self.plan.chained):
+        if any(each.best for each in self.plan.run_inputs):
             known = replace(known, best=control.read(self.run_folder).best or None)
         if (share := self.share) is None or state == "queued":
             return known
         gpus, cores = ranges(share.gpus), ranges(share.cores)
-        return replace(known, gpus=gpus, cores=cores, part=round(share.part, 6))
+        return replace(known, gpus=gpus, cores=cores, node_fraction=round(share.node_fraction, 6))
 
     def record(self, status: TaskState) -> None:
         self.nodes.record(self, status)

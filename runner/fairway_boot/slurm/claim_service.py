@@ -50,7 +50,7 @@ class _Handler(BaseHTTPRequestHandler):
             credential = self.rfile.read(length).decode("ascii")
             name = claim(self.server.settings, credential, str(self.client_address[0]))
             self._answer(200, munge.encode(self.server.settings, {"name": name}))
-        except (munge.Refused, UnicodeDecodeError) as error:
+        except (munge.UntrustedMessage, UnicodeDecodeError) as error:
             _log.warning("%s: %s", self.client_address[0], error)
             self._answer(403, "")
 
@@ -68,14 +68,14 @@ class _Handler(BaseHTTPRequestHandler):
 def claim(settings: Settings, credential: str, address: str) -> str | None:
     """Returns the name for the instance that asks from that address; None while none is needed. One
     that cannot be a node says why, which becomes the reason of the nodes that never joined. Raises
-    Refused for a request that root of one of the nodes did not make."""
+    UntrustedMessage for a request that root of one of the nodes did not make."""
     question, uid = munge.decode(settings, credential)
     if uid != 0:
-        raise munge.Refused(f"user {uid} is not root")
+        raise munge.UntrustedMessage(f"user {uid} is not root")
     scale_set, instance = (str(question.get(key, "")) for key in ("scale_set", "id"))
     vm, host, resource = (_word(question.get(key)) for key in ("vm", "host", "resource"))
     if scale_set not in settings.scale_sets or not vm or not _NUMBER.fullmatch(instance):
-        raise munge.Refused("no instance of a scale set of ours")
+        raise munge.UntrustedMessage("no instance of a scale set of ours")
     trouble = commands.one_line(str(question.get("trouble", "")))
     with open_registry(settings, scale_set) as registry:
         if trouble and question.get("hardware"):
@@ -94,7 +94,7 @@ def claim(settings: Settings, credential: str, address: str) -> str | None:
         comment = f"comment=host={host},vm={vm},resource={resource}"
         try:
             commands.run_command(settings, "scontrol", "update", f"nodename={name}", comment)
-        except commands.Refused as error:
+        except commands.CommandFailed as error:
             _log.warning("%s", error)
     return name
 

@@ -8,7 +8,7 @@ import subprocess
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fairway_boot.files import NO_ANSWER, Fault
+from fairway_boot.files import NO_ANSWER, AgentError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -25,12 +25,13 @@ DOWN = (
 )
 
 
-class Refused(Exception):
+class CommandFailed(Exception):
     """Error of a command that failed; the message is its own."""
 
 
 def run(words: Sequence[str], timeout: float = TIMEOUT) -> str:
-    """Returns a command's output. Raises Refused if it fails, Fault if Slurm is not installed."""
+    """Returns a command's output. Raises CommandFailed if it fails, AgentError if Slurm is not
+    installed."""
     try:
         done = subprocess.run(
             words,
@@ -43,14 +44,14 @@ def run(words: Sequence[str], timeout: float = TIMEOUT) -> str:
         )
     except FileNotFoundError:
         message = f"`{words[0]}` is not on the login host's PATH"
-        raise Fault("missing-tool", message, _NO_SLURM, 4) from None
+        raise AgentError("missing-tool", message, _NO_SLURM, 4) from None
     except subprocess.TimeoutExpired:
-        raise Fault(NO_ANSWER, "slurmctld does not answer", DOWN) from None
+        raise AgentError(NO_ANSWER, "slurmctld does not answer", DOWN) from None
     if done.returncode:
         said = done.stderr.strip() or done.stdout.strip()
         if re.search("Unable to contact slurm controller|Connection refused|Socket timed", said):
-            raise Fault(NO_ANSWER, "slurmctld does not answer", DOWN)
-        raise Refused(said or f"exit code {done.returncode}")
+            raise AgentError(NO_ANSWER, "slurmctld does not answer", DOWN)
+        raise CommandFailed(said or f"exit code {done.returncode}")
     return done.stdout
 
 
@@ -128,12 +129,13 @@ def partition_of(node: str) -> str:
 
 
 def run_command(settings: Settings, *command: str, timeout: float = TIMEOUT) -> str:
-    """Runs a command with the settings' programs. Raises Refused if it fails or never answers."""
+    """Runs a command with the settings' programs. Raises CommandFailed if it fails or never
+    answers."""
     program = f"{settings.bin}/{command[0]}" if settings.bin else command[0]
     try:
         return run([program, *command[1:]], timeout)
-    except (Refused, Fault) as error:
-        raise Refused(f"{' '.join(command)}: {error}") from None
+    except (CommandFailed, AgentError) as error:
+        raise CommandFailed(f"{' '.join(command)}: {error}") from None
 
 
 def update_nodes(settings: Settings, names: Iterable[str], state: str, reason: str = "") -> None:

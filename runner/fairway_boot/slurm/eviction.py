@@ -86,7 +86,7 @@ def drain_and_approve(settings: Settings, metadata: Metadata, event: Event, befo
                 time.sleep(_SECOND)
             for job in set(asked) & set(_jobs(settings, name)):
                 _requeue(settings, job)
-    except (commands.Refused, OSError) as error:
+    except (commands.CommandFailed, OSError) as error:
         if str(error) != before:
             _log.error("%s", error)
         if datetime.now(timezone.utc) < _notice(event):
@@ -112,7 +112,7 @@ def _ask(settings: Settings, job: str) -> None:
     try:
         commands.run_command(settings, "scancel", "--batch", "--signal=USR2", job, timeout=10)
         _log.info("job %s was asked to go back to the queue", job)
-    except commands.Refused as error:
+    except commands.CommandFailed as error:
         _log.warning("%s", error)
         _requeue(settings, job)
 
@@ -121,7 +121,7 @@ def _requeue(settings: Settings, job: str) -> None:
     try:
         commands.run_command(settings, "scontrol", "requeue", job, timeout=10)
         _log.info("job %s is back in the queue", job)
-    except commands.Refused as error:
+    except commands.CommandFailed as error:
         # Submitted with --no-requeue, the job ends with the node.
         _log.warning("%s", error)
 

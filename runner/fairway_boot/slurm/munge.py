@@ -39,7 +39,7 @@ _SHORTEST, _LONGEST = 32, 1024
 _log = logging.getLogger(__name__)
 
 
-class Refused(Exception):
+class UntrustedMessage(Exception):
     """Error for a message that was not written with the key, came too late, or came twice."""
 
 
@@ -49,7 +49,8 @@ def encode(settings: Settings, message: dict[str, Any]) -> str:
 
 
 def decode(settings: Settings, credential: str) -> tuple[dict[str, Any], int]:
-    """Returns the message and its author's user id. Raises Refused if it cannot be trusted."""
+    """Returns the message and its author's user id. Raises UntrustedMessage if it cannot be
+    trusted."""
     head, _, payload = _run(settings, "unmunge", credential.encode()).partition(b"\n\n")
     uid = _UID.search(head)
     try:
@@ -57,7 +58,7 @@ def decode(settings: Settings, credential: str) -> tuple[dict[str, Any], int]:
     except ValueError:
         message = None
     if uid is None or not isinstance(message, dict):
-        raise Refused("not a message of ours")
+        raise UntrustedMessage("not a message of ours")
     return message, int(uid[1])
 
 
@@ -68,11 +69,11 @@ def _run(settings: Settings, program: str, text: bytes) -> bytes:
     try:
         done = subprocess.run(words, input=text, capture_output=True, timeout=_TIMEOUT)
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise Refused(f"{program}: {error}") from None
+        raise UntrustedMessage(f"{program}: {error}") from None
     if done.returncode:
         # unmunge prints its error on the first line of its output, munge on standard error.
         why = (done.stderr or done.stdout.partition(b"\n")[0]).decode(errors="replace")
-        raise Refused(f"{program}: {' '.join(why.split())}")
+        raise UntrustedMessage(f"{program}: {' '.join(why.split())}")
     return done.stdout
 
 

@@ -91,7 +91,7 @@ def ask_for_name(
         credential = munge.encode(settings, question).encode()
         with urllib.request.urlopen(url, data=credential, timeout=_TIMEOUT) as response:
             answer, uid = munge.decode(settings, response.read().decode("ascii"))
-    except (OSError, ValueError, munge.Refused) as error:
+    except (OSError, ValueError, munge.UntrustedMessage) as error:
         _log.warning("%s: %s", url, error)
         return None
     trusted = {0}

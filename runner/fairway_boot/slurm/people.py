@@ -90,21 +90,21 @@ def token_server(metadata: Metadata, port: int) -> ThreadingHTTPServer:
     return ThreadingHTTPServer(("127.0.0.1", port), handler)
 
 
-class Refused(Exception):
+class SecretDenied(Exception):
     """Error whose text is the reason for the program that asks."""
 
 
 def secret_for(person: str, name: str, vault: KeyVault) -> str:
-    """Returns a secret's value. Raises Refused if that person may not read it."""
+    """Returns a secret's value. Raises SecretDenied if that person may not read it."""
     if not _NAME.fullmatch(name):
-        raise Refused("this is not the name of a secret")
+        raise SecretDenied("this is not the name of a secret")
     try:
         secret = vault.look(name)
     except Failure as failure:
-        raise Refused(str(failure)) from None
+        raise SecretDenied(str(failure)) from None
     allowed = secret.tags.get(TAG, "").replace(",", " ").split()
     if person not in allowed and _EVERYBODY not in allowed:
-        raise Refused(f"it is not for {person}: its tag `{TAG}` names who may read it")
+        raise SecretDenied(f"it is not for {person}: its tag `{TAG}` names who may read it")
     return secret.value
 
 
@@ -124,7 +124,7 @@ class _SecretHandler(StreamRequestHandler):
             name = self.rfile.readline(_LONGEST).decode("ascii").strip()
             reply: dict[str, Any] = {"value": secret_for(type(self).name_of(uid), name, self.vault)}
             _log.info("user %d reads %s", uid, name)
-        except (Refused, OSError, KeyError, UnicodeDecodeError) as error:
+        except (SecretDenied, OSError, KeyError, UnicodeDecodeError) as error:
             reply = {"error": str(error) or "there is no such user"}
             _log.info("user %d is refused: %s", uid, reply["error"])
         self.wfile.write(json.dumps(reply).encode() + b"\n")

@@ -64,7 +64,7 @@ def change_power(what: str, host_list: str, settings: Settings, metadata: Metada
     def one(name: str) -> bool:
         try:
             _WORK[what](Capacity(settings, metadata, name), known[name], settings)
-        except (Failure, commands.Refused) as error:
+        except (Failure, commands.CommandFailed) as error:
             _log.error("%s: %s", name, error)
             return False
         return True
@@ -83,11 +83,11 @@ def suspend(capacity: Capacity, names: list[str], settings: Settings) -> None:
         nodes = commands.nodes(settings)
         awaited = [name for name, node in nodes.items() if "POWERING_UP" in node.state]
         unwanted = [name for name in names if name not in awaited]
-    except commands.Refused as error:
+    except commands.CommandFailed as error:
         _log.warning("%s; deleting as told", error)
     try:
         capacity.keep_out(unwanted)
-    except commands.Refused as error:
+    except commands.CommandFailed as error:
         _log.warning("%s", error)
     capacity.release(unwanted)
 
@@ -114,7 +114,7 @@ def reconcile_all(settings: Settings, metadata: Metadata) -> int:
         for name in settings.scale_sets:
             try:
                 reconcile(settings, Capacity(settings, metadata, name), name)
-            except (Failure, commands.Refused) as error:
+            except (Failure, commands.CommandFailed) as error:
                 _log.error("%s: %s", name, error)
                 failed = True
     return int(failed)

@@ -20,7 +20,7 @@ from fairway_runner.quantities import span
 
 if TYPE_CHECKING:
     from fairway_core.target import Target
-    from fairway_runner.dev_sessions import Wanted
+    from fairway_runner.dev_sessions import SessionRequest
     from fairway_runner.runs.store import Run, RunStore
 
 
@@ -85,7 +85,7 @@ def exec_(
     if not words[0]:
         message = "the name of the program to run is empty"
         raise UserError.of("no-program", message, f"name one: fairway exec {run} -- bash")
-    found = arguments.run_store().find(run, going=True)
+    found = arguments.run_store().find(run, active=True)
     raise Exit(enter(found, words, task=task, node=node, rank=rank))
 
 
@@ -327,9 +327,9 @@ def _there(store: RunStore, target: Target, given: dict[str, Any]) -> Run | None
     return run
 
 
-def _wanted(given: dict[str, Any]) -> Wanted:
+def _wanted(given: dict[str, Any]) -> SessionRequest:
     """Returns the session of the options. Raises UserError for an invalid `--hours` or `--idle`."""
-    from fairway_runner.dev_sessions import Wanted
+    from fairway_runner.dev_sessions import SessionRequest
 
     plain = ("job", "nodes", "jupyter")
     fields: dict[str, Any] = {name: given[name] for name in plain if name in given}
@@ -343,7 +343,7 @@ def _wanted(given: dict[str, Any]) -> Wanted:
             hint = f"give more than 0, and at most {_MOST_HOURS:,}"
             raise UserError.of("bad-value", message, hint)
         fields["seconds"] = given["hours"] * 3600
-    return Wanted(**fields)
+    return SessionRequest(**fields)
 
 
 _MOST_HOURS = 24 * 366

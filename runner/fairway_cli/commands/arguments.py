@@ -215,7 +215,7 @@ def _complete_column() -> Iterable[str]:
 @_completing
 def complete_groups() -> Iterable[str]:
     """Returns the words by which the costs of runs can be grouped."""
-    from fairway_runner.runs.accounting import BY
+    from fairway_runner.runs.usage import BY
 
     return BY
 

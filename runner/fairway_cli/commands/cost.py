@@ -70,7 +70,7 @@ def cost(
         message = f"--hours-per-day {hours_per_day:g}: a day has 24 hours"
         raise UserError.of("wrong-hours", message, "give a number from 0 to 24")
     if runs or by or since or csv:
-        from fairway_runner.runs.accounting import require_group
+        from fairway_runner.runs.usage import require_group
 
         if not runs:
             message = "--by, --since and --csv apply to runs only"
@@ -107,8 +107,8 @@ def _print_runs(
     from fairway_cli.ui.costs import budget_facts, print_run_costs, write_run_costs
     from fairway_core.environment import load_environment
     from fairway_core.environment.selection import environment_file
-    from fairway_runner.runs.accounting import run_cost_facts, this_month
     from fairway_runner.runs.query import usage_of_runs
+    from fairway_runner.runs.usage import run_cost_facts, this_month
     from fairway_runner.targets.lookup import all_targets
 
     store = arguments.run_store()
@@ -123,14 +123,14 @@ def _print_runs(
         region=region,
     )
     warn(*dict.fromkeys((*held.unanswered, *held.damaged)))
-    facts = run_cost_facts(held.uses, by=by, currency=prices.currency)
+    facts = run_cost_facts(held.usages, by=by, currency=prices.currency)
     if loaded is not None and loaded.budget is not None and first is None:
-        facts["budget"] = budget_facts(loaded.budget, this_month(held.uses), prices.currency)
+        facts["budget"] = budget_facts(loaded.budget, this_month(held.usages), prices.currency)
     if json_:
         print(json.dumps(facts, indent=1))
     elif csv:
         write_run_costs(facts)
-    elif held.uses:
+    elif held.usages:
         print_run_costs(facts)
     else:
         print("no run to show")
@@ -140,14 +140,14 @@ def _prices(file: Path | None, *, offline: bool) -> Prices:
     from fairway_core.cost.cache import CachedPrices, prices_at_hand
     from fairway_core.cost.service import DEADLINE, PriceService
     from fairway_runner.engines import outage
-    from fairway_runner.engines.outage import Silence
+    from fairway_runner.engines.outage import SlowCallNotice
 
     if offline or file:
         return prices_at_hand(file)
-    chosen, silence = outage.Choice.seconds, Silence()
+    chosen, notice = outage.Choice.seconds, SlowCallNotice()
     seconds = DEADLINE if chosen is None else chosen
     service = PriceService(
-        deadline=seconds, watch=lambda: silence.watch("Azure's price service", seconds)
+        deadline=seconds, watch=lambda: notice.watch("Azure's price service", seconds)
     )
 
     def say_away(error: UserError) -> None:

@@ -79,12 +79,12 @@ def list_(
     last value that the run printed; for a sweep, the lowest and the highest of its tasks.
     """
     from fairway_runner.engines.outage import brief
-    from fairway_runner.runs.query import Column, Wanted, list_facts, select
+    from fairway_runner.runs.query import Column, RunFilter, list_facts, select
     from fairway_runner.runs.store import refresh_all
 
     store, remote = arguments.run_store(), arguments.remote_store()
     first = None if since is None else parse_moment("--since", since)
-    wanted = Wanted(arguments.states(state), name, target, tag or (), first, text)
+    wanted = RunFilter(arguments.states(state), name, target, tag or (), first, text)
     shown = Column.listed(columns)
     if not shown and not json_ and set(wanted.states) == {"queued"}:
         shown = [Column.of("reason")]  # the reason for waiting
@@ -117,7 +117,7 @@ def list_(
         how = store.elsewhere() or "start one with: fairway submit JOB"
         where = f" in {store.base.parent}" if remote is None else ""
         some = f"no runs yet{where}; {how}"
-        print("no run to show" if findings or wanted != Wanted() else some)
+        print("no run to show" if findings or wanted != RunFilter() else some)
     elif not watch or not sys.stdout.isatty():
         from fairway_cli.ui.runs import run_table
 
@@ -142,11 +142,11 @@ def _adopt(target: str, store: RunStore) -> tuple[Sequence[Finding], bool]:
     from fairway_runner.engines.capabilities import runs_here
     from fairway_runner.engines.engine import engine_for
     from fairway_runner.engines.outage import TargetUnavailable, brief
-    from fairway_runner.runs.query import Wanted, select
+    from fairway_runner.runs.query import RunFilter, select
     from fairway_runner.targets.lookup import all_targets, find_target
 
     known = all_targets().get(target)
-    if known is None and not select(store, Wanted(target=target), 1).runs:
+    if known is None and not select(store, RunFilter(target=target), 1).runs:
         find_target(target)  # raises an error with a suggestion if there is none
     if known is None or runs_here(known.target.engine):
         return (), False

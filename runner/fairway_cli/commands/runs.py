@@ -67,7 +67,7 @@ def wait(
     from fairway_cli.ui.follow import Remarks
     from fairway_cli.ui.progress import print_empty
     from fairway_runner.engines import outage
-    from fairway_runner.runs.kept import empty_outputs
+    from fairway_runner.runs.output_files import empty_outputs
 
     began, longest = time.monotonic(), None if timeout is None else span("--timeout", timeout)
     store, code, facts = arguments.run_store(), 0, []
@@ -117,7 +117,7 @@ def cancel(
             ended = fact["state"] if task is None else f"task {task} {fact['task_state']}"
             print(f"{run.id} {ended}", flush=True)
 
-    found = [store.find(name, going=True) for name in runs]
+    found = [store.find(name, active=True) for name in runs]
     try:
         each_of(found, end)
     finally:

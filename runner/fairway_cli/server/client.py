@@ -184,7 +184,7 @@ class Server:
             return json.loads(answer.body)
         except (ValueError, RecursionError):
             kind = answer.headers.get("content-type", "nothing that it names")
-            raise self.strange(f"its answer is {kind}") from None
+            raise self.unexpected_answer(f"its answer is {kind}") from None
 
     @contextmanager
     def understood(self) -> Iterator[None]:
@@ -192,9 +192,9 @@ class Server:
         try:
             yield
         except (KeyError, TypeError, ValueError, AttributeError, IndexError, StopIteration):
-            raise self.strange("its answer is not what was asked for") from None
+            raise self.unexpected_answer("its answer is not what was asked for") from None
 
-    def strange(self, what: str) -> UserError:
+    def unexpected_answer(self, what: str) -> UserError:
         """Returns the error for a server that does not answer as `fairway serve` does."""
         message = f"{self.address.url} does not answer as `fairway serve` does: {what}"
         hint = "is the URL right? a sign-in page in front of it accepts no token"
@@ -229,7 +229,7 @@ class Server:
                 while chunk := response.read1(_CHUNK):
                     size += out.write(chunk)
                     if most is not None and size > most:
-                        raise self.strange("its answer does not end")
+                        raise self.unexpected_answer("its answer does not end")
                 if response.length or (timer and time.monotonic() >= end):
                     raise TimeoutError("its answer was cut off")
                 return {name.lower(): value for name, value in response.getheaders()}
@@ -253,13 +253,13 @@ class Server:
     def _refused(self, response: HTTPResponse, call: str) -> UserError:
         status, kind = response.status, response.headers.get_content_type()
         if status // 100 == 3:
-            return self.strange(f"it redirects elsewhere, with status {status}")
+            return self.unexpected_answer(f"it redirects elsewhere, with status {status}")
         try:
             body = json.loads(response.read(_LARGEST))
             findings = found_in(body["findings"], self.sent)
             code = body.get("exit_code")
         except (ValueError, KeyError, TypeError, RecursionError, AttributeError):
-            return self.strange(f"status {status}, {kind}")
+            return self.unexpected_answer(f"status {status}, {kind}")
         if [each.id for each in findings] in (["no-such-page"], ["wrong-method"]):
             message = f"the server at {self.address.url} is older than this program: it has no"
             hint = "update Fairway there"

@@ -28,7 +28,7 @@ from fairway_cli.server.client import TOKEN, Address, Sent, Server, found_beside
 from fairway_core.findings import Finding, UserError, printable
 from fairway_runner.engines import outage
 from fairway_runner.engines.engine import no_progress
-from fairway_runner.runs.kept import leads_out
+from fairway_runner.runs.output_files import leads_out
 from fairway_runner.runs.records import is_run_id
 from fairway_runner.runs.store import Run, RunStore
 from fairway_runner.runs.view import RunView
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from fairway_runner.engines.engine import Engine, Progress
     from fairway_runner.jobs.job_file import JobFile
     from fairway_runner.runs.folder import RunFolder
-    from fairway_runner.runs.query import Column, Wanted
+    from fairway_runner.runs.query import Column, RunFilter
 
 _PAGE = 100  # runs in one answer of a server
 _MOST_PAGES = 10_000
@@ -60,10 +60,10 @@ class Mirror:
     facts: dict[str, dict[str, Any]] = field(default_factory=dict)
     _size: int = 0
 
-    def pull(self, run: str, *, fresh: bool = False, going: bool = False) -> str:
+    def pull(self, run: str, *, fresh: bool = False, active: bool = False) -> str:
         """Copies the records of a run that changed since the last call, and returns the run's full
         ID. With `fresh` the server asks the run's target first."""
-        flags = {"fresh": fresh, "going": going}
+        flags = {"fresh": fresh, "active": active}
         query = [(name, "true") for name, value in flags.items() if value]
         query.append(("since", str(self._since.get(run, 0))))
         found = self.server.get(f"/runs/{quoted(run)}/records", query)
@@ -93,7 +93,7 @@ class Mirror:
         """Copies the lines that the logs of a run got since the last call."""
         for name, size in self.facts[run_id]["logs"].items():
             if not _LOG.fullmatch(name):
-                raise self.server.strange(f"it has a log `{name[:20]}`")
+                raise self.server.unexpected_answer(f"it has a log `{name[:20]}`")
             folder = Path(name) if name == "setup" else Path("tasks", name)
             path = self.base / "runs" / run_id / folder / "log.txt"
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -103,7 +103,7 @@ class Mirror:
                     body = self.server.answer("GET", f"/runs/{quoted(run_id)}/log", query).body
                     self._size += out.write(body)
                     if not body or self._size > _MOST_BYTES:
-                        raise self.server.strange("its answer does not end")
+                        raise self.server.unexpected_answer("its answer does not end")
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ class RemoteRun(Run):
         return False
 
     @property
-    def cut_off(self) -> str:
+    def incomplete_submission_reason(self) -> str:
         """Always empty: the server says so in the reason of the run's state."""
         return ""
 
@@ -206,13 +206,13 @@ class ServerEngine:
             if not found:
                 break
             if total > _MOST_PAGES:
-                raise server.strange("its answer does not end")
+                raise server.unexpected_answer("its answer does not end")
         for number, (folder, name, link, mode) in enumerate(wanted, 1):
             file = folder.joinpath(*name[1:])
             # A file must not be written elsewhere through a link.
             places = [file] if link is None else [file.parent, file.parent / link]
             if any(leads_out(each, folder) for each in places):
-                raise server.strange(f"its output {file.name} leads elsewhere")
+                raise server.unexpected_answer(f"its output {file.name} leads elsewhere")
             file.parent.mkdir(parents=True, exist_ok=True)
             file.unlink(missing_ok=True)
             if link is not None:
@@ -243,9 +243,9 @@ class RemoteStore(RunStore):
         del RemoteRun.MIRRORS[self.base]
         shutil.rmtree(self.base, ignore_errors=True)
 
-    def find(self, text: str, *, going: bool = False) -> RemoteRun:
+    def find(self, text: str, *, active: bool = False) -> RemoteRun:
         """Returns the run of that ID, or the only one whose ID begins so, or raises UserError."""
-        return RemoteRun(self.folder / self.mirror.pull(text, going=going))
+        return RemoteRun(self.folder / self.mirror.pull(text, active=active))
 
     def view(self, run: Run) -> RunView:
         """Returns everything that `show` prints of a run."""
@@ -260,7 +260,7 @@ class RemoteStore(RunStore):
 
     def listed(
         self,
-        wanted: Wanted,
+        wanted: RunFilter,
         columns: Sequence[Column],
         limit: int | None = None,
         order: Column | None = None,
@@ -309,7 +309,7 @@ class RemoteStore(RunStore):
             query = parse_qsl(address.partition("?")[2]) if 'rel="next"' in kind else []
             if not page or not query or (limit and len(found) >= limit):
                 return found[:limit][::-1], findings
-        raise server.strange("its answer does not end")
+        raise server.unexpected_answer("its answer does not end")
 
 
 @dataclass(frozen=True)

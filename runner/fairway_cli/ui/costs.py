@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from fairway_core.environment.services import Budget
-    from fairway_runner.runs.accounting import Group
+    from fairway_runner.runs.usage import Group
 
 _STATES = ("minimum", "maximum", "rest")
 

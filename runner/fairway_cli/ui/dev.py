@@ -15,9 +15,9 @@ from fairway_cli.ui.follow import Remarks, Shape, copy_logs
 from fairway_cli.ui.progress import print_ended
 from fairway_core.findings import UserError
 from fairway_runner.dev_sessions import INCLUDE, has_jupyter, look, remove_host, write_host
-from fairway_runner.dev_sync import Beside, Known, SessionFailed, Sync, take_turn
+from fairway_runner.dev_sync import Known, SessionExec, SessionFailed, Sync, take_turn
 from fairway_runner.engines.capabilities import capabilities
-from fairway_runner.engines.outage import Absence
+from fairway_runner.engines.outage import OutageTolerance
 from fairway_runner.engines.remote.connection import die_with_parent
 from fairway_runner.runs.log_lines import Selection, logs_of
 from fairway_runner.runs.store import FINAL_STATES
@@ -36,14 +36,14 @@ _SHORT_PAUSE = 0.2  # seconds between two polls of a session that is starting
 def follow_session(run: Run, program: Sequence[str], *, sync: bool) -> int:
     """Prints how to reach a session, and with `sync` copies changes of its code, until it has
     ended; returns its exit code, or 130 if the user disconnected."""
-    beside = Beside(run, program)
+    session = SessionExec(run, program)
     try:
         print(f"{run.id} is a session on {run.record.target}", flush=True)
-        absence = Absence(run, run.engine.deadline)
-        if (access := _await_start(beside, absence)) is not None:
-            with _tunnel(beside, access):
+        tolerance = OutageTolerance(run, run.engine.deadline)
+        if (access := _await_start(session, tolerance)) is not None:
+            with _tunnel(session, access):
                 _print_ways(run, access, program)
-                _keep_in_step(run, absence, _sync_of(beside, access.folder) if sync else None)
+                _keep_in_step(run, tolerance, _sync_of(session, access.folder) if sync else None)
     except KeyboardInterrupt:
         target = run.record.target
         print(f"\n{run.id} keeps running; attach again: fairway dev {target}", file=sys.stderr)
@@ -57,26 +57,26 @@ def follow_session(run: Run, program: Sequence[str], *, sync: bool) -> int:
     return run.exit_code
 
 
-def _await_start(beside: Beside, absence: Absence) -> SessionAccess | None:
+def _await_start(session: SessionExec, tolerance: OutageTolerance) -> SessionAccess | None:
     """Waits until a session has started; returns None if it has ended. Raises UserError if it runs,
     and does not answer until the deadline."""
-    run, remarks = beside.run, Remarks(beside.run)
+    run, remarks = session.run, Remarks(session.run)
     silent: float | None = None  # time of the first failure
     while True:
-        absence.look(run.refresh)
+        tolerance.call(run.refresh)
         if run.state in FINAL_STATES:
-            absence.look(lambda: run.refresh(logs=True))
+            tolerance.call(lambda: run.refresh(logs=True))
             return None
         if run.task_status(0).state == "running":
             try:
-                access = look(beside)
+                access = look(session)
                 if access is not None and (access.port is not None or not has_jupyter(run)):
                     return access
                 silent = None
             except SessionFailed:
                 # It is about to start, or has just ended: the next poll shows which.
                 silent = silent or time.monotonic()
-                if time.monotonic() > silent + absence.deadline:
+                if time.monotonic() > silent + tolerance.deadline:
                     raise
         remarks.look()
         time.sleep(max(_SHORT_PAUSE, run.engine.pause))
@@ -99,9 +99,9 @@ def _print_ways(run: Run, access: SessionAccess, program: Sequence[str]) -> None
     print(f"  end it:    fairway dev stop {run.id}", flush=True)
 
 
-def _sync_of(beside: Beside, there: str) -> Sync | None:
+def _sync_of(session: SessionExec, there: str) -> Sync | None:
     """Returns the sync of the session's code; None, after a message, if there is none here."""
-    run = beside.run
+    run = session.run
     known = Known.read(run)
     if known is None or not known.folder.is_dir():
         why = "it was started elsewhere" if known is None else f"{known.folder} is gone"
@@ -111,16 +111,16 @@ def _sync_of(beside: Beside, there: str) -> Sync | None:
         print("its code is kept in sync by another `fairway dev`", file=sys.stderr)
         return None
     print(f"changes in {known.folder} are copied there, and none are copied back", flush=True)
-    return Sync(beside, known, there)
+    return Sync(session, known, there)
 
 
-def _keep_in_step(run: Run, absence: Absence, sync: Sync | None) -> None:
+def _keep_in_step(run: Run, tolerance: OutageTolerance, sync: Sync | None) -> None:
     """Refreshes the run until it has ended, and with `sync` copies changes of its code."""
     warned = ""
     while True:
-        absence.look(run.refresh)
+        tolerance.call(run.refresh)
         if run.state in FINAL_STATES:
-            absence.look(lambda: run.refresh(logs=True))
+            tolerance.call(lambda: run.refresh(logs=True))
             return
         if sync is not None:
             try:
@@ -139,9 +139,9 @@ def _keep_in_step(run: Run, absence: Absence, sync: Sync | None) -> None:
 
 
 @contextmanager
-def _tunnel(beside: Beside, access: SessionAccess) -> Iterator[None]:
+def _tunnel(session: SessionExec, access: SessionAccess) -> Iterator[None]:
     """Forwards a port to Jupyter for as long as this program stays, and prints the address."""
-    run, process = beside.run, None
+    run, process = session.run, None
     if not has_jupyter(run) or access.port is None:
         yield
         return
@@ -150,8 +150,8 @@ def _tunnel(beside: Beside, access: SessionAccess) -> Iterator[None]:
         here = _free_port(access.port)
         words = ["tunnel", run.id, str(access.port), "--local-port", str(here)]
         process = subprocess.Popen(
-            die_with_parent([*beside.program, *words]),
-            env=beside.environment(),
+            die_with_parent([*session.program, *words]),
+            env=session.environment(),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             start_new_session=True,

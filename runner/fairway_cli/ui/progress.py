@@ -187,7 +187,7 @@ def _named(run_id: str) -> Iterator[None]:
 
 
 def print_ended(run: Run, *, json_: bool = False) -> None:
-    from fairway_runner.runs.kept import empty_outputs
+    from fairway_runner.runs.output_files import empty_outputs
 
     status = run.status
     reason = status.reason
@@ -209,7 +209,7 @@ def print_ended(run: Run, *, json_: bool = False) -> None:
 
 def print_empty(run_id: str, found: Sequence[Mapping[str, Any]]) -> None:
     """Names the empty outputs of a run's tasks on standard error, if there are any."""
-    from fairway_runner.runs.kept import name_empty_outputs
+    from fairway_runner.runs.output_files import name_empty_outputs
 
     if said := name_empty_outputs(run_id, found):
         print(printable(f"{run_id}: {said}"), file=sys.stderr, flush=True)

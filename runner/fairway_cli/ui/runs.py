@@ -165,7 +165,7 @@ def _ends(tasks: Sequence[Any]) -> str:
     found: Counter[str] = Counter()
     for task in tasks:
         if task.attempts > 1:
-            found.update(task.ends)
+            found.update(task.failures_by_cause)
     words = [
         one if found[cause] == 1 else f"{found[cause]:,} {many}"
         for cause, (one, many) in _CAUSES.items()

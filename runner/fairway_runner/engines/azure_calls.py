@@ -27,7 +27,13 @@ from azure.core.exceptions import (
 from fairway_boot.files import NO_ANSWER
 from fairway_core.findings import Finding, UserError
 from fairway_runner.engines.azure_sdk import how_to_sign_in, sign_in_again, why_not_signed_in
-from fairway_runner.engines.outage import Choice, Patient, Silence, TargetUnavailable, Watched
+from fairway_runner.engines.outage import (
+    Choice,
+    Patient,
+    SlowCallNotice,
+    TargetUnavailable,
+    WatchedCall,
+)
 
 T = TypeVar("T")
 
@@ -116,7 +122,7 @@ class Calls(Patient):
     stopped: threading.Event = field(default_factory=threading.Event)
     """Set when another call has given up, so that waiting is pointless."""
     clock: Callable[[], float] = time.monotonic
-    silence: Silence = field(default_factory=Silence)
+    notice: SlowCallNotice = field(default_factory=SlowCallNotice)
 
     def soon(self) -> AbstractContextManager[None]:
         """Shortens the default deadline within the block, for commands that only look."""
@@ -126,12 +132,12 @@ class Calls(Patient):
         """Calls the operation and returns its result. Raises ServiceError if the service refuses or
         does not answer. `what` names the request in messages, as `the list of jobs`; one that is
         not `brief` may take long, and counts as silent only from its first failure on."""
-        with self.silence.watch(self.service, self.deadline, self.stopped, self.clock) as watched:
+        with self.notice.watch(self.service, self.deadline, self.stopped, self.clock) as watched:
             if not brief:
                 watched.answered()
             return self._call(what, operation, watched)
 
-    def _call(self, what: str, operation: Callable[[], T], watched: Watched) -> T:
+    def _call(self, what: str, operation: Callable[[], T], watched: WatchedCall) -> T:
         # The SDKs' own retries are switched off. azure.core's policy waits as long as a service
         # asks, even past its `timeout`, and then raises "Response timeout" in place of the failure.
         # It does not repeat a POST whose connection broke, and new tasks are one; it requests a

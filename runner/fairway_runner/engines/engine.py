@@ -22,13 +22,13 @@ from fairway_runner.engines import outage
 from fairway_runner.engines.capabilities import capabilities
 
 if TYPE_CHECKING:
-    from fairway_agent.spec import Chained, Staged
+    from fairway_agent.spec import RunOutputInput, Staged
     from fairway_core.machine import Machine
     from fairway_core.target import Target
     from fairway_runner.engines.schedules import Schedules
     from fairway_runner.jobs.job import Job
     from fairway_runner.runs.folder import RunFolder, RunFolders
-    from fairway_runner.runs.kept import KeptOutput
+    from fairway_runner.runs.output_files import RunOutput
 
     Runs = Sequence[RunFolder]
 
@@ -99,7 +99,7 @@ class Engine(outage.Patient):
         """Returns True if a run here starts by itself once one on the other target has ended."""
         return False
 
-    def input_from(self, run_id: str, name: str, kept: KeptOutput) -> Chained | Staged:
+    def input_from(self, run_id: str, name: str, kept: RunOutput) -> RunOutputInput | Staged:
         """Returns the entry in the plan of a later run of that id for an output that a task has
         kept: its path, if the target's tasks see it, or else the path on this machine from which
         `start` copies it."""
@@ -123,10 +123,10 @@ class Engine(outage.Patient):
 
     def wait(self, run: RunFolder, longest: float = math.inf) -> None:
         """Waits until the run has ended, or is lost; for `longest` seconds if it was told to."""
-        absence = outage.Absence(run, self.deadline, ends=longest < math.inf)
+        tolerance = outage.OutageTolerance(run, self.deadline, ends=longest < math.inf)
         end = time.monotonic() + longest
         for pause in outage.polling_pauses(self.pause):
-            absence.look(lambda: self.go_on(run))
+            tolerance.call(lambda: self.go_on(run))
             if self.has_ended(run) or time.monotonic() >= end:
                 return
             time.sleep(pause)
@@ -207,7 +207,7 @@ class Engine(outage.Patient):
         raise self.no_node_yet(run, 0)
 
     def enter(self, run: RunFolder, task: int, node: int, command: Sequence[str]) -> int:
-        """Runs a command, see `fairway_agent.inside`, next to a task on one of its nodes."""
+        """Runs a command, see `fairway_agent.task_exec`, next to a task on one of its nodes."""
         raise NotImplementedError
 
     def no_node_yet(self, run: RunFolder, task: int) -> UserError:
@@ -255,10 +255,10 @@ def inside_command(
     run: str, task: str, command: Sequence[str], python: str = "python3"
 ) -> list[str]:
     """Returns the command line that runs a command next to a task's rank, with which `command`
-    begins; see `fairway_agent.inside`."""
+    begins; see `fairway_agent.task_exec`."""
     import fairway_agent
 
-    source = Path(fairway_agent.__file__).with_name("inside.py").read_text(encoding="utf-8")
+    source = Path(fairway_agent.__file__).with_name("task_exec.py").read_text(encoding="utf-8")
     # -I: neither the shell's folder nor its variables affect imports.
     return [python, "-I", "-c", source, run, task, *command]
 

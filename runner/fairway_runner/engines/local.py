@@ -14,18 +14,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from fairway_agent.quick import dataclass
-from fairway_boot.files import Fault, copy_file
+from fairway_boot.files import AgentError, copy_file
 from fairway_core.findings import UserError
 from fairway_runner.engines.capabilities import runs_here
 from fairway_runner.engines.engine import Engine, Node, Secrets, inside_command
 from fairway_runner.engines.outage import gone_input
 
 if TYPE_CHECKING:
-    from fairway_agent.spec import Chained
+    from fairway_agent.spec import RunOutputInput
     from fairway_core.target import Target
     from fairway_runner.jobs.job import Job
     from fairway_runner.runs.folder import RunFolder
-    from fairway_runner.runs.kept import KeptOutput
+    from fairway_runner.runs.output_files import RunOutput
 
 
 def search_path() -> str:
@@ -110,12 +110,12 @@ class LocalEngine(Engine):
     def waits_for(self, other: Target) -> bool:
         return runs_here(other.engine)
 
-    def input_from(self, run_id: str, name: str, kept: KeptOutput) -> Chained:
+    def input_from(self, run_id: str, name: str, kept: RunOutput) -> RunOutputInput:
         """Returns its folder here, into which other engines download their tasks' outputs."""
         kept.bring()
-        from fairway_agent.spec import Chained
+        from fairway_agent.spec import RunOutputInput
 
-        return Chained(name, kept.path)
+        return RunOutputInput(name, kept.path)
 
     def start(
         self, run: RunFolder, lock: int, snapshot: Path, secrets: Secrets, *, retry: bool = False
@@ -125,7 +125,7 @@ class LocalEngine(Engine):
         from fairway_runner.runs.records import read_plan
 
         plan = read_plan(run.folder)
-        for each in plan.chained:
+        for each in plan.run_inputs:
             if not plan.awaits(each) and not (run.folder.parents[1] / each.path).is_dir():
                 os.close(lock)
                 raise gone_input(each.name, each.path)
@@ -155,7 +155,9 @@ class LocalEngine(Engine):
         status = run.status
         if status.state == "lost":
             _end_all(run)
-        elif not status.is_final and control.end_supervisor(run.folder, status.submission).goes_on:
+        elif (
+            not status.is_final and control.end_supervisor(run.folder, status.submission).is_active
+        ):
             self.await_end(run)
 
     def has_ended(self, run: RunFolder) -> bool:
@@ -228,7 +230,7 @@ def _supervise(run: RunFolder, lock: int, secrets: Secrets, *, retry: bool) -> N
     said = json.dumps({**apart, **secrets}).encode()
     try:
         control.start_supervisor(_SUPERVISOR, run.folder, lock, kept, retry=retry, said=said)
-    except Fault as fault:
+    except AgentError as fault:
         hint = str(fault.record["hint"])
         raise UserError.of("not-started", str(fault), hint, exit_code=5) from None
     finally:

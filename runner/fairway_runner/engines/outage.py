@@ -85,17 +85,17 @@ class Unavailable(UserError):
     """Error of a target that does not accept the run now; it may later."""
 
 
-class Refused(Unavailable):
+class RunRefused(Unavailable):
     """Error of a target that does not accept such a run."""
 
 
 @contextmanager
 def no_refusal(before: object) -> Iterator[None]:
-    """Makes Refused in the block an error after which nothing is forgotten, if the run has a
+    """Makes RunRefused in the block an error after which nothing is forgotten, if the run has a
     submission `before`, of which tasks may run."""
     try:
         yield
-    except Refused as error:
+    except RunRefused as error:
         if before is None:
             raise
         raise UserError(error.findings, exit_code=error.exit_code) from None
@@ -121,11 +121,11 @@ def gone_input(name: str, path: str) -> UserError:
     """Returns the error for an input from another run that no longer exists."""
     message = f"the input `{name}` no longer exists: {path}"
     hint = "was its run removed? name another under `inputs`, or run that again"
-    return Refused.of("no-input", message, hint)
+    return RunRefused.of("no-input", message, hint)
 
 
 @dataclass
-class Absence:
+class OutageTolerance:
     """Looks at a run that is followed, and tolerates that its target does not answer for `deadline`
     seconds. It warns once, with the time of the last answer. A run whose submission was interrupted
     is not followed, unless it `ends`: nobody completes it."""
@@ -136,7 +136,7 @@ class Absence:
     answered: float = field(default_factory=time.monotonic)
     warned: bool = False
 
-    def look(self, ask: Callable[[], object]) -> None:
+    def call(self, ask: Callable[[], object]) -> None:
         """Calls `ask`. Raises UserError once the deadline is over, or if retrying is pointless."""
         try:
             ask()
@@ -238,7 +238,7 @@ class Tries:
 
 
 @dataclass(eq=False)
-class Watched(Tries):
+class WatchedCall(Tries):
     """A call in progress: the last failure of its `service`, and since when nobody has answered, on
     the monotonic clock, None while somebody does."""
 
@@ -257,13 +257,13 @@ class Watched(Tries):
             self.since = time.monotonic()
 
 
-class Silence:
+class SlowCallNotice:
     """Reports once that a service does not answer, and again only after it has answered."""
 
     def __init__(self) -> None:
         import threading  # commands that only read local state need none
 
-        self._open: set[Watched] = set()
+        self._open: set[WatchedCall] = set()
         self._lock = threading.Lock()
         self._warned = self._has_thread = False
 
@@ -274,16 +274,16 @@ class Silence:
         deadline: float,
         stopped: threading.Event | None = None,
         clock: Callable[[], float] = time.monotonic,
-    ) -> Iterator[Watched]:
+    ) -> Iterator[WatchedCall]:
         """Watches one call in the block, with tries as in `Tries`."""
         import threading
 
-        call = Watched(deadline, stopped, clock, service=service)
+        call = WatchedCall(deadline, stopped, clock, service=service)
         with self._lock:
             self._open.add(call)
             if not self._has_thread:
                 self._has_thread = True
-                threading.Thread(target=self._look, name="silence", daemon=True).start()
+                threading.Thread(target=self._look, name="slow-call-notice", daemon=True).start()
         try:
             yield call
         finally:

@@ -16,7 +16,7 @@ from fairway_runner.engines.remote.engine import ScheduledEngine
 from fairway_runner.runs.records import read_job
 
 if TYPE_CHECKING:
-    from fairway_runner.engines.remote.submission_state import Submission
+    from fairway_runner.engines.remote.submission_state import SubmissionRecord
     from fairway_runner.jobs.job import Job
     from fairway_runner.runs.folder import RunFolder
 
@@ -101,7 +101,7 @@ class SlurmEngine(ScheduledEngine[SlurmAccess]):
                 hint = f"once that is fixed, on the scheduler: {resume}"
                 yield Finding("unfit-node", message, hint, severity=Severity.WARNING)
 
-    def request(self, run: RunFolder, submission: Submission, code: str) -> SubmitRequest:
+    def request(self, run: RunFolder, submission: SubmissionRecord, code: str) -> SubmitRequest:
         from fairway_core.catalog import vm_size
 
         size = vm_size(self.target.vm_size) if self.target.vm_size else None

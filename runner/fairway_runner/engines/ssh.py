@@ -15,7 +15,7 @@ from fairway_runner.engines.engine import Node
 from fairway_runner.engines.remote.engine import RemoteEngine
 
 if TYPE_CHECKING:
-    from fairway_runner.engines.remote.submission_state import Submission
+    from fairway_runner.engines.remote.submission_state import SubmissionRecord
     from fairway_runner.jobs.job import Job
     from fairway_runner.runs.folder import RunFolder
 
@@ -36,7 +36,7 @@ class SshEngine(RemoteEngine[SshAccess]):
         "resize": "set `nodes:` of the cluster in the environment file, and deploy it",
     }
 
-    def hand_over(self, run: RunFolder, submission: Submission, code: str) -> tuple[str, ...]:
+    def hand_over(self, run: RunFolder, submission: SubmissionRecord, code: str) -> tuple[str, ...]:
         request = SubmitRequest(run.id, submission.submission, code)
         self.ask("runs.submit", request, Done, timeout=_START_TIMEOUT)
         return ()

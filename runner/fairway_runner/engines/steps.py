@@ -13,7 +13,7 @@ from fairway_agent import state_files
 from fairway_agent.state_files import RunState, TaskState
 from fairway_boot import files
 from fairway_runner.engines.engine import Engine, Secrets
-from fairway_runner.engines.outage import Refused
+from fairway_runner.engines.outage import RunRefused
 from fairway_runner.engines.workflow import WorkflowState
 from fairway_runner.runs.folder import RunFolder, several_steps
 from fairway_runner.runs.records import (
@@ -94,17 +94,17 @@ class StepsEngine(Engine):
             os.close(lock)
 
     def _go_on(self, workflow: WorkflowState, *, logs: bool = False, begins: bool = True) -> None:
-        going = workflow.going() if begins else []
+        active = workflow.active() if begins else []
         # Dependent steps are ended first, because they might start otherwise.
-        for index in reversed(going) if workflow.is_cancelled else going:
+        for index in reversed(active) if workflow.is_cancelled else active:
             with workflow.collecting_errors(index):
                 own = workflow.run_of(workflow.steps[index])
                 if own is None or own.status.is_final:
                     continue
                 if workflow.is_cancelled:
                     own.cancel()
-                elif own.cut_off:
-                    with suppress(Refused):  # nothing of it exists: it starts anew, or fails
+                elif own.incomplete_submission_reason:
+                    with suppress(RunRefused):  # nothing of it exists: it starts anew, or fails
                         resume(own)
         workflow.look(self.deadline, logs=logs)
         try:

@@ -21,7 +21,7 @@ from fairway_core.findings import UserError
 from fairway_core.yaml_text import parse_yaml
 from fairway_runner import worker
 from fairway_runner.engines.capabilities import runs_here
-from fairway_runner.engines.outage import FAILED_PREDECESSOR, Refused, TargetUnavailable
+from fairway_runner.engines.outage import FAILED_PREDECESSOR, RunRefused, TargetUnavailable
 from fairway_runner.jobs.job_file import typed_by
 from fairway_runner.jobs.project_files import uploaded_before
 from fairway_runner.jobs.steps import read_steps, step_run
@@ -128,7 +128,7 @@ class WorkflowState:
         own = Run(self.store.folder / step.run)
         return own if is_step_of(own.folder, self.run.id) else None
 
-    def going(self) -> list[int]:
+    def active(self) -> list[int]:
         """Returns the indices of the steps whose end is not recorded."""
         return [index for index, state in enumerate(self.states) if not state.is_final]
 
@@ -142,7 +142,7 @@ class WorkflowState:
 
     def look(self, patience: float, *, logs: bool = False) -> None:
         """Refreshes active steps; each target has that many seconds."""
-        open_ = {i: own for i in self.going() if (own := self.run_of(self.steps[i]))}
+        open_ = {i: own for i in self.active() if (own := self.run_of(self.steps[i]))}
         self.away += refresh_errors(open_.values(), patience=patience)
         self.bring_logs(logs=logs)
         for index, own in open_.items():
@@ -175,29 +175,29 @@ class WorkflowState:
             if self.is_cancelled:
                 self._settle(index, TaskState("cancelled", ended=time.time()))
                 return True
-            going, unmet = self._before(step), self._unmet(step)
-            if going is None or (going and unmet):
+            active, failed = self._before(step), self._failed_dependencies(step)
+            if active is None or (active and failed):
                 continue
-            if unmet:
-                self._leave_out(index, unmet)
+            if failed:
+                self._leave_out(index, failed)
             else:
-                self._begin(index, step, going)
+                self._begin(index, step, active)
             return True
         return False
 
     def _before(self, step: StepRecord) -> list[Run] | None:
         """Returns the active upstream runs; None if it cannot wait for them on its target."""
-        going = []
+        active = []
         for other in map(self._index, step.after):
             if self.states[other].is_final:
                 continue
             run = self.run_of(self.steps[other])
             if not step.waits or run is None or other in self.errors:
                 return None
-            going.append(run)
-        return going
+            active.append(run)
+        return active
 
-    def _unmet(self, step: StepRecord) -> list[str]:
+    def _failed_dependencies(self, step: StepRecord) -> list[str]:
         """Returns the upstream steps that have not ended as required, and how each ended."""
         others = {name: self.states[self._index(name)] for name in step.after}
         return [
@@ -211,13 +211,13 @@ class WorkflowState:
         names = [n for n in self.steps[index].after if not self.states[self._index(n)].is_final]
         return f"waiting for {', '.join(names)}" if names else None
 
-    def _leave_out(self, index: int, unmet: Sequence[str]) -> None:
-        reason = None if self.is_cancelled else f"left out: {', '.join(unmet)}"
+    def _leave_out(self, index: int, failed: Sequence[str]) -> None:
+        reason = None if self.is_cancelled else f"left out: {', '.join(failed)}"
         self._settle(index, TaskState("cancelled", reason=reason, ended=time.time()))
 
     def is_left_out(self, index: int, own: Run) -> bool:
         """Returns True if a step's run never began, as upstream steps ended otherwise."""
-        return not has_begun(own) and bool(self._unmet(self.steps[index]))
+        return not has_begun(own) and bool(self._failed_dependencies(self.steps[index]))
 
     def end(self, index: int) -> None:
         """Ends an active step, or settles that it does not begin."""
@@ -231,7 +231,7 @@ class WorkflowState:
 
     def write(self) -> None:
         """Writes the run's state, and what its steps wait for; its end is written once."""
-        for index in self.going():
+        for index in self.active():
             if self.run_of(self.steps[index]) is None:
                 due = f"it can start now: fairway wait {self.run.id}"
                 self._settle(index, TaskState(reason=self._awaited(index) or due))
@@ -261,21 +261,21 @@ class WorkflowState:
         reason = next(blamed, None) if state in ("failed", "lost") else None
         return RunState(state, reason, started, ended or time.time(), tasks=counts)
 
-    def _begin(self, index: int, step: StepRecord, going: Sequence[Run]) -> None:
+    def _begin(self, index: int, step: StepRecord, active: Sequence[Run]) -> None:
         """Submits it, to wait for upstream runs that are still active. The step fails only for
         errors that no later try would change: secrets and targets can be repaired."""
         with self.collecting_errors(index):
             try:
-                before = [*going]
+                before = [*active]
                 # Ended upstream steps that did not have to succeed are active too in a retry of the
                 # workflow, and may end differently.
-                for name, how in step.after.items() if going else ():
+                for name, how in step.after.items() if active else ():
                     other = self._index(name)
                     ended = self.states[other].is_final and self.run_of(self.steps[other])
                     before += [ended] if ended and how != "succeeded" else []
                 self._mirror(index, start_step(Run(self.run.folder), step, self.store, before))
-            except (OutputMissing, Refused) as error:
-                if going and any(each.id == FAILED_PREDECESSOR for each in error.findings):
+            except (OutputMissing, RunRefused) as error:
+                if active and any(each.id == FAILED_PREDECESSOR for each in error.findings):
                     self.late.add(index)
                     return
                 reason = "; ".join(each.message for each in error.findings)
@@ -291,8 +291,8 @@ class WorkflowState:
         if not begun and (step := self.steps[index]).waits:
             if not all(self.states[self._index(name)].is_final for name in step.after):
                 return  # the next poll sees how these have ended
-            if unmet := self._unmet(step):
-                self._leave_out(index, unmet)
+            if failed := self._failed_dependencies(step):
+                self._leave_out(index, failed)
                 return
         _show_log(self.run.task_folder(index), own)
         state = TaskState(
@@ -303,7 +303,7 @@ class WorkflowState:
             exit_code=own.exit_code if ended and (begun or status.state != "cancelled") else None,
             reason=status.reason or (None if begun else own.task_status(0).reason),
         )
-        if state.state == "queued" and not own.cut_off:
+        if state.state == "queued" and not own.incomplete_submission_reason:
             state = replace(state, reason=self._awaited(index) or state.reason)
         self._settle(index, state)
 

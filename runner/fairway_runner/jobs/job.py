@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, field_validator
 
-from fairway_agent.resources import Wanted
+from fairway_agent.resources import ResourceRequest
 from fairway_core.documents import Check, FieldError, Later, Model, matching, require
 from fairway_core.fields import Span
 from fairway_core.light_fields import is_image
@@ -478,9 +478,9 @@ class Job(Model):
         return self.retry.model_dump(include=causes, exclude_none=True) if self.retry else {}
 
     @property
-    def wanted(self) -> Wanted | None:
+    def wanted(self) -> ResourceRequest | None:
         """A task's share of its node; None for entire nodes."""
-        return Wanted.of(self.gpus, self.cores)
+        return ResourceRequest.of(self.gpus, self.cores)
 
     @property
     def priority_number(self) -> int:

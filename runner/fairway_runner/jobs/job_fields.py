@@ -268,7 +268,7 @@ class StagedInput(Model):
         return to
 
 
-class KeptInput(Model):
+class RunInput(Model):
     """An output of an earlier run, as it is when the job is submitted."""
 
     from_: Annotated[Literal["run"], Field(alias="from")]
@@ -309,7 +309,7 @@ def _kind(value: Any) -> str | None:
             return "a path"
         case BestInput() | {"best": _}:
             return "of the best"
-        case KeptInput() | {"from": "run"} | {"run": _}:
+        case RunInput() | {"from": "run"} | {"run": _}:
             return "of a run"
         case StagedInput() | Mapping():
             return "of storage"
@@ -319,7 +319,7 @@ def _kind(value: Any) -> str | None:
 Input = Annotated[
     Annotated[MountedPath, Tag("a path")]
     | Annotated[StagedInput, Tag("of storage")]
-    | Annotated[KeptInput, Tag("of a run")]
+    | Annotated[RunInput, Tag("of a run")]
     | Annotated[BestInput, Tag("of the best")],
     Discriminator(_kind, custom_error_type="input", custom_error_message="text or a mapping"),
 ]

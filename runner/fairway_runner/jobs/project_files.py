@@ -37,7 +37,7 @@ def set_within(variable: ContextVar[T], value: T) -> Iterator[None]:
         variable.reset(before)
 
 
-def confined(root: Path) -> AbstractContextManager[None]:
+def restricted_to(root: Path) -> AbstractContextManager[None]:
     """Restricts jobs that are checked in the block to the files of the project at `root`."""
     return set_within(_root, root.resolve())
 
@@ -52,14 +52,14 @@ def is_code_of(root: Path, path: Path) -> bool:
 
 
 def require_code(folder: Path) -> None:
-    """Raises UserError for a folder of code outside the project, if jobs are confined."""
+    """Raises UserError for a folder of code outside the project, if jobs are restricted."""
     root = _root.get()
     if root is not None and not is_code_of(root, folder):
         raise _refused("submit code from elsewhere", "keep `code.path` inside of the project")
 
 
 def require_inside(link: Path, path: str) -> None:
-    """Raises UserError for a link, called `path`, out of the project, if jobs are confined."""
+    """Raises UserError for a link, called `path`, out of the project, if jobs are restricted."""
     root = _root.get()
     if root is not None and not is_code_of(root, link):
         hint = "let it lead into the project, or leave it out, by `code.exclude` or the pattern"

@@ -266,7 +266,7 @@ def job_schema() -> dict[str, Any]:
     definitions = schema["$defs"]
     own = schema_of(Step, title="")
     definitions |= own["$defs"]
-    kept, best = (deepcopy(definitions[name]) for name in ("KeptInput", "Best"))
+    kept, best = (deepcopy(definitions[name]) for name in ("RunInput", "Best"))
     for each in (kept, best):
         each["properties"]["step"] = {**each["properties"].pop("run"), "description": "The step."}
         each["required"] = ["step" if name == "run" else name for name in each["required"]]

@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
 from fairway_core.findings import UserError
-from fairway_runner.engines.outage import Silence, deadline
+from fairway_runner.engines.outage import SlowCallNotice, deadline
 from fairway_runner.quantities import duration
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ class NotAllowed(Exception):
         super().__init__(action)
 
 
-class Refused(Exception):
+class AzureRefused(Exception):
     """Error for a permanent refusal of a request; `code` is the service's."""
 
     def __init__(self, code: str, message: str) -> None:
@@ -150,7 +150,7 @@ class Management:
     cloud: Cloud
     credential: TokenCredential
     subscription: str
-    _silence: Silence = field(default_factory=Silence, repr=False)
+    _notice: SlowCallNotice = field(default_factory=SlowCallNotice, repr=False)
 
     def get(self, path: str, version: str, **query: str) -> Any:
         """Returns the JSON at a path below the subscription, or at a full id; None if nothing is
@@ -159,7 +159,7 @@ class Management:
 
     def put(self, path: str, version: str, body: Facts) -> Any:
         """Creates a resource at a path below the subscription and returns Azure's answer. Raises
-        NotAllowed, Refused, and UserError as `get` does."""
+        NotAllowed, AzureRefused, and UserError as `get` does."""
         return self._ask(self._url(path), path, {"api-version": version}, body)
 
     def _items(self, url: str, path: str, query: dict[str, str], link: str) -> list[Facts]:
@@ -177,8 +177,8 @@ class Management:
     def do(self, path: str, version: str) -> bool:
         """Carries out an action on a resource, named last in the path, and waits for its end.
 
-        Returns False if there is no such resource. Raises NotAllowed, Refused, and UserError if it
-        does not succeed.
+        Returns False if there is no such resource. Raises NotAllowed, AzureRefused, and UserError
+        if it does not succeed.
         """
         answer = self._send("POST", self._url(path), {"api-version": version})
         if answer.status_code == 404:
@@ -196,22 +196,23 @@ class Management:
             found = self._read(answer, path) or {}
             status, error = found.get("status"), found.get("error") or {}
             if status in ("Failed", "Canceled"):
-                raise Refused(str(error.get("code") or status), error.get("message") or "")
+                raise AzureRefused(str(error.get("code") or status), error.get("message") or "")
             if status == "Succeeded":
                 break
         return True
 
     def _wait_for_state(self, path: str, version: str) -> None:
         """Waits for the end of operations on a resource, by its own state: operations belong to the
-        subscription, where somebody with a role on one machine may not read them. Raises Refused if
-        the state is `Failed`, UserError if that takes longer than the command's deadline."""
+        subscription, where somebody with a role on one machine may not read them. Raises
+        AzureRefused if the state is `Failed`, UserError if that takes longer than the command's
+        deadline."""
         seconds = deadline()
         until = time.monotonic() + seconds
         while True:
             properties = (self.get(path, version) or {}).get("properties") or {}
             state = str(properties.get("provisioningState", ""))
             if state == "Failed":
-                raise Refused(
+                raise AzureRefused(
                     state, "why is not known: reading it needs the role Reader on the subscription"
                 )
             if state in _SETTLED:
@@ -267,7 +268,7 @@ class Management:
 
         try:
             request = HttpRequest(method, url, params=query, json=body)
-            with self._silence.watch(_SERVICE, deadline()):
+            with self._notice.watch(_SERVICE, deadline()):
                 return cast("HttpResponse", self._client.send_request(request))
         except ClientAuthenticationError as error:
             raise not_signed_in(error) from None
@@ -288,7 +289,7 @@ class Management:
         if status == 404 and not writes:
             return None
         if writes and status < 500:
-            raise Refused(*_error_of(answer.text()))
+            raise AzureRefused(*_error_of(answer.text()))
         message = f"{_SERVICE} answers {status} for {path}"
         raise UserError.of("service-failed", message, _LATER, exit_code=_FAILED)
 

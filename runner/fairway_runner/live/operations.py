@@ -14,7 +14,7 @@ from fairway_core.findings import UserError
 from fairway_core.suggestions import did_you_mean
 from fairway_runner.engines.capabilities import capabilities, runs_here
 from fairway_runner.engines.engine import engine_for
-from fairway_runner.live.management import Management, NotAllowed, Refused, signed_in_to
+from fairway_runner.live.management import AzureRefused, Management, NotAllowed, signed_in_to
 
 if TYPE_CHECKING:
     from fairway_core.machine import Machine
@@ -79,7 +79,7 @@ def act(name: str, machines: str, action: str) -> None:
         message = f"you may not {action} `{name}`: Azure refuses {error.action}"
         hint = "you need the role Virtual Machine Contributor on it"
         raise UserError.of("not-allowed", message, hint) from None
-    except Refused as error:
+    except AzureRefused as error:
         message = f"Azure does not {action} `{name}`: {error}"
         hint = f"look at its machines: fairway nodes list {name}"
         raise UserError.of("service-failed", message, hint, exit_code=5) from None
@@ -152,7 +152,7 @@ def file_report(azure: Management, report: HealthReport) -> str:
         message = "you may not file a Guest Health Report in this subscription"
         hint = "ask for the role Azure Impact Reporter on it"
         raise UserError.of("not-allowed", message, hint) from None
-    except Refused as refused:
+    except AzureRefused as refused:
         message = (
             f"Azure accepts no Guest Health Report from subscription {azure.subscription}: "
             f"{refused}"

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from fairway_agent.quick import dataclass
-from fairway_agent.records import Fields, JsonRecord, Moment, Unfit
+from fairway_agent.records import Fields, InvalidRecord, JsonRecord, Moment
 from fairway_agent.spec import FIGURES
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ _LONGEST_LINE = 1 << 16  # bytes; a sample of sixteen GPUs has about 2,000
 def _known(found: Fields, name: str) -> float | None:
     try:
         return found.or_none(name, found.span)
-    except Unfit:
+    except InvalidRecord:
         return None
 
 
@@ -132,7 +132,7 @@ def _read(file: Path, *, only_end: bool = False) -> Iterator[Sample]:
                 lines.readline()
             for line in lines:
                 # The disk may have been full, and the last line is perhaps still being written.
-                with suppress(ValueError, RecursionError, Unfit):
+                with suppress(ValueError, RecursionError, InvalidRecord):
                     if len(line) < _LONGEST_LINE:
                         yield Sample.from_json(json.loads(line))
     except FileNotFoundError:

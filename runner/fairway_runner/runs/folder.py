@@ -138,7 +138,7 @@ class RunFolder:
     @property
     def not_sent(self) -> str:
         """Reason why nothing of it was sent, and a hint; "" if something was, or is being sent."""
-        return self.cut_off if self.is_unsent else ""
+        return self.incomplete_submission_reason if self.is_unsent else ""
 
     def end_unsent(self) -> bool:
         """Cancels a run of which nothing was sent; returns False if its target has to be told."""
@@ -298,7 +298,7 @@ class RunFolder:
         return hold_lock(self.folder / MIRROR_LOCK)
 
     @property
-    def cut_off(self) -> str:
+    def incomplete_submission_reason(self) -> str:
         """Reason why its submission elsewhere was cut off; "" if it is complete or under way."""
         try:
             # Checked again after the lock, which is released once the submission is complete.
@@ -319,7 +319,9 @@ class RunFolder:
 
     def require_submitted(self) -> None:
         """Raises UserError if it waits for nothing but the rest of its submission."""
-        if known_state(self.folder).state == "queued" and (why := self.cut_off):
+        if known_state(self.folder).state == "queued" and (
+            why := self.incomplete_submission_reason
+        ):
             raise UserError.of("cut-off-submission", f"{self.id} was not submitted: {why}")
 
     def _recorded(self) -> RunState:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from fairway_agent.quick import dataclass
-from fairway_agent.records import Fields, JsonRecord, Plain, Unfit
+from fairway_agent.records import Fields, InvalidRecord, JsonRecord, Plain
 from fairway_boot.files import hold_lock, write_json
 from fairway_core.findings import UserError
 from fairway_core.suggestions import did_you_mean
@@ -22,7 +22,7 @@ _FILE, _LOCK = "labels.json", "labels.lock"
 
 
 @dataclass(frozen=True)
-class Labels(JsonRecord, called="the labels"):
+class Labels(JsonRecord, label="the labels"):
     """Labels of a run: its tags in the order in which they were added, and its note."""
 
     tags: tuple[Plain, ...] = ()
@@ -106,7 +106,7 @@ def submitter(folder: Path) -> dict[str, str] | None:
     try:
         fields = Fields(legible_facts(folder / "provenance.json").get("by"), "who submitted")
         return {name: fields.text(name) for name in ("name", "id")}
-    except Unfit:
+    except InvalidRecord:
         return None
 
 
@@ -121,7 +121,7 @@ def actions(folder: Path, submitted: float) -> list[dict[str, Any]]:
         file.seek(max(0, file.seek(0, os.SEEK_END) - _MOST))
         text = file.read()
     for line in text.splitlines():
-        with suppress(ValueError, RecursionError, Unfit):
+        with suppress(ValueError, RecursionError, InvalidRecord):
             fields = Fields(json.loads(line), "an action")
             known = {name: fields.text(name) for name in ("action", "by")}
             found.append({**known, "at": fields.moment("at")})

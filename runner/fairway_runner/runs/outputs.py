@@ -16,7 +16,7 @@ from fairway_runner.engines.capabilities import runs_here
 from fairway_runner.engines.engine import Progress, no_progress
 from fairway_runner.quantities import format_names
 from fairway_runner.runs.folder import chosen_task
-from fairway_runner.runs.kept import expected, say_left_out, walk_outputs
+from fairway_runner.runs.output_files import expected, say_left_out, walk_outputs
 from fairway_runner.runs.records import has_steps, recorded_steps
 
 if TYPE_CHECKING:

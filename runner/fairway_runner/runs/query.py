@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from fairway_agent.state_files import RunState
     from fairway_core.cost.prices import Prices
     from fairway_core.target import Target
-    from fairway_runner.runs.accounting import Use
     from fairway_runner.runs.labels import Labels
     from fairway_runner.runs.records import RunRecord
+    from fairway_runner.runs.usage import RunUsage
 
 T = TypeVar("T")
 
@@ -141,7 +141,7 @@ def require_states(states: Iterable[str]) -> None:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class RunFilter:
     """Conditions for a run, all of which must hold, as must all `tags`. `since` and `before` are in
     seconds since 1970, `text` is searched for, ignoring case, in id, tags, note and job file. With
     `behind`, runs of exactly the time `before` are included too if their ids come after it."""
@@ -188,7 +188,7 @@ class Listing:
 
 def select(
     store: RunStore,
-    wanted: Wanted | None = None,
+    wanted: RunFilter | None = None,
     limit: int | None = None,
     sort: Column | None = None,
     *,
@@ -198,7 +198,7 @@ def select(
     """Returns the runs that meet all of the `wanted` conditions: the last `limit` of their order,
     which ends with the newest, or with the highest value of the column to `sort` by. `refresh`
     first updates those that may be among them."""
-    wanted, listing = wanted or Wanted(), Listing()
+    wanted, listing = wanted or RunFilter(), Listing()
     runs = _fitting(store, wanted, listing)
     last = limit if sort is None else None
     if refresh is not None:
@@ -220,7 +220,7 @@ def select(
     return listing
 
 
-def _fitting(store: RunStore, wanted: Wanted, listing: Listing) -> Iterator[Run]:
+def _fitting(store: RunStore, wanted: RunFilter, listing: Listing) -> Iterator[Run]:
     """Yields the runs whose records and texts match, the newest first."""
     runs = []
     for run in store.unsorted():
@@ -248,7 +248,7 @@ def _readable(findings: list[Finding]) -> Iterator[None]:
 class Spending:
     """Usage of each run; findings on targets that are away, and on unreadable runs."""
 
-    uses: list[Use]
+    usages: list[RunUsage]
     unanswered: list[Finding] = field(default_factory=list)
     damaged: list[Finding] = field(default_factory=list)
 
@@ -265,8 +265,8 @@ def usage_of_runs(
     """Returns the usage of runs submitted `since`, on targets of one environment or any. Runs that
     other machines have submitted to the targets to `ask` get a folder here; targets of another
     environment are left out. If `ask` is None no target is asked, and runs count as last seen."""
-    from fairway_runner.runs.accounting import environment_of, region_of, use_of
     from fairway_runner.runs.results import task_results  # lists need neither
+    from fairway_runner.runs.usage import environment_of, region_of, usage_of
 
     unanswered: list[Finding] = []
     if ask is not None:
@@ -276,10 +276,10 @@ def usage_of_runs(
             except UserError as error:
                 unanswered += error.findings
         unanswered += refresh_all(store.unsorted())
-    listing = select(store, Wanted(since=since))
-    uses, known = [], cache(region_of)
+    listing = select(store, RunFilter(since=since))
+    usages, known = [], cache(region_of)
     for run, _ in listing.runs:
         with _readable(listing.findings):
             if environment in (None, environment_of(run)):
-                uses.append(use_of(run, task_results(run), lambda: prices, region, known))
-    return Spending(uses, unanswered, listing.findings)
+                usages.append(usage_of(run, task_results(run), lambda: prices, region, known))
+    return Spending(usages, unanswered, listing.findings)

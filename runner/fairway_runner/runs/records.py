@@ -17,11 +17,11 @@ from fairway_agent.records import (
     OTHER_RELEASE,
     Fields,
     Integer,
+    InvalidRecord,
     JsonRecord,
     Moment,
     OtherVersion,
     Plain,
-    Unfit,
     section_of,
 )
 from fairway_agent.spec import Retry, RunPlan, TaskSpec
@@ -41,7 +41,7 @@ _MOST_TASKS = 1_000_000  # ten times the largest sweep
 
 
 @dataclass(frozen=True)
-class RunRecord(JsonRecord, called="run.json"):
+class RunRecord(JsonRecord, label="run.json"):
     """Record of a submission; `created` is in seconds since 1970."""
 
     VERSION = FORMAT
@@ -59,14 +59,14 @@ class RunRecord(JsonRecord, called="run.json"):
     note: str = ""
 
     def check(self, found: Fields) -> None:
-        """Raises Unfit for too many tasks, and for an invalid pattern of a metric."""
+        """Raises InvalidRecord for too many tasks, and for an invalid pattern of a metric."""
         if self.tasks > _MOST_TASKS:
-            raise found.unfit("tasks")
+            raise found.invalid("tasks")
         for pattern in self.metrics.values():
             try:
                 re.compile(pattern)
             except (re.error, RecursionError, OverflowError):
-                raise found.unfit("metrics") from None
+                raise found.invalid("metrics") from None
 
 
 SESSION = "dev"
@@ -138,7 +138,7 @@ def read_as(path: Path, make: Callable[[Any], T]) -> T:
         return make(read_json(path))
     except OtherVersion as error:
         raise UserError.of(OTHER_RELEASE, f"{path}: {error}", OTHER_HINT) from None
-    except Unfit as error:
+    except InvalidRecord as error:
         raise damaged(path, str(error)) from None
 
 
@@ -224,7 +224,7 @@ def read_job(folder: Path) -> Job:
         try:
             return Job.model_validate({**facts, "sweep": None})
         except ValidationError as error:
-            raise Unfit(str(error.errors()[0]["msg"])) from None
+            raise InvalidRecord(str(error.errors()[0]["msg"])) from None
 
     return read_required(folder / "job.json", made)
 
@@ -244,7 +244,7 @@ def read_specs(path: Path) -> Iterator[TaskSpec]:
         raise
     except RecursionError:
         raise damaged(path, "nested too deeply") from None
-    except (OSError, ValueError, Unfit) as error:
+    except (OSError, ValueError, InvalidRecord) as error:
         raise damaged(path, str(error)) from None
 
 
@@ -262,7 +262,7 @@ STEPS_ENGINE = "steps"
 
 
 @dataclass(frozen=True)
-class StepRecord(JsonRecord, called="a step"):
+class StepRecord(JsonRecord, label="a step"):
     """One step: its name, the ID of its run, its target; and for each step that it comes `after`
     the required end: a word, or exit codes. `waits` is True if its run can wait for these on its
     target: it is submitted while they are active."""
@@ -274,16 +274,16 @@ class StepRecord(JsonRecord, called="a step"):
     waits: bool = False
 
     def check(self, found: Fields) -> None:
-        """Raises Unfit for an invalid run ID, which names a folder too, and for a step to wait for
-        without a required end."""
+        """Raises InvalidRecord for an invalid run ID, which names a folder too, and for a step to
+        wait for without a required end."""
         if not is_run_id(self.run):
-            raise found.unfit("run")
+            raise found.invalid("run")
         if not all(self.after.values()):
-            raise found.unfit("after")
+            raise found.invalid("after")
 
     def is_met(self, other: str, state: str, exit_code: int | None) -> bool:
         """Returns True if another step has ended as this one requires."""
-        from fairway_agent.predecessors import is_met  # listing runs does not need it
+        from fairway_agent.dependencies import is_met  # listing runs does not need it
 
         return is_met(self.after[other], state, exit_code)
 

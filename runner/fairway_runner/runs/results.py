@@ -63,10 +63,10 @@ class TaskResult:
     node: str | None = None
     reason: str | None = None
     held: float | None = None
-    ends: Mapping[str, int] = field(default_factory=dict)
+    failures_by_cause: Mapping[str, int] = field(default_factory=dict)
     gpus: str | None = None
     cores: str | None = None
-    part: float | None = None
+    node_fraction: float | None = None
     empty_outputs: Sequence[str] = ()
 
     @property
@@ -171,9 +171,9 @@ def _result(run: RunFolder, spec: TaskSpec, state: str) -> TaskResult:
         is_last=spec.is_last,
         timed_out=bool(status.timed_out),
         reason="; ".join(filter(None, (status.reason, empty))) or None,
-        ends=status.ends or {},
+        failures_by_cause=status.failures_by_cause or {},
         empty_outputs=status.empty_outputs or (),
-        part=status.part,
+        node_fraction=status.node_fraction,
         **{name: getattr(status, name) for name in _COPIED},
     )
 

@@ -167,15 +167,15 @@ class Run(RunFolder):
         refreshes its folder, with `logs` its logs too. Raises UserError as `wait` does; `timeout`
         counts from `began` on the monotonic clock, by default now. Work between two looks takes a
         tenth of the time at most."""
-        from fairway_runner.engines.outage import Absence, polling_pauses
+        from fairway_runner.engines.outage import OutageTolerance, polling_pauses
 
         began = time.monotonic() if began is None else began
         end = math.inf if timeout is None else began + timeout
-        absence = Absence(self, self.engine.deadline)
+        tolerance = OutageTolerance(self, self.engine.deadline)
         for pause in polling_pauses(self.engine.pause):
             left = end - time.monotonic()
             with self.engine.within(max(0.0, left)):
-                absence.look(lambda: self.follow(logs=logs))
+                tolerance.call(lambda: self.follow(logs=logs))
             status, seen = self.status, time.monotonic()
             if left <= 0 and not status.is_final:
                 message = f"{self.id} is still {status.state} after {duration(timeout)}"
@@ -213,9 +213,9 @@ class RunStore(RunFolders):
         """Returns every run, the newest last."""
         return sorted(self.unsorted(), key=lambda run: run.record.created)
 
-    def find(self, text: str, *, going: bool = False) -> Run:
+    def find(self, text: str, *, active: bool = False) -> Run:
         """Returns the run with that id, or the only one whose id begins so, not counting its steps.
-        Raises UserError otherwise. With `going`, ended runs do not count if an active one
+        Raises UserError otherwise. With `active`, ended runs do not count if an active one
         matches."""
         known = [run.id for run in self.unsorted()]
         matches = sorted(run_id for run_id in known if text and run_id.startswith(text))
@@ -225,8 +225,8 @@ class RunStore(RunFolders):
             parent_run, *others = matches
             if all(is_step_of(self.folder / each, parent_run) for each in others):
                 matches = [parent_run]
-        if len(matches) > 1 and going:
-            matches = [each for each in matches if self._goes_on(each)] or matches
+        if len(matches) > 1 and active:
+            matches = [each for each in matches if self._is_active(each)] or matches
         if len(matches) == 1:
             return Run(self.folder / matches[0])
         if matches:
@@ -237,7 +237,7 @@ class RunStore(RunFolders):
         hint = (did_you_mean(text, known) or "list them: fairway list") if known else none
         raise UserError.of("unknown-run", f"there is no run `{text[:80]}` in {self.base}", hint)
 
-    def _goes_on(self, run_id: str) -> bool:
+    def _is_active(self, run_id: str) -> bool:
         try:
             return Run(self.folder / run_id).state not in FINAL_STATES
         except (UserError, OSError):

@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from fairway_agent.quick import dataclass
-from fairway_agent.records import Fields, Unfit, section_of
+from fairway_agent.records import Fields, InvalidRecord, section_of
 from fairway_agent.state_files import TIMED_OUT, UNSUCCESSFUL_STATES, RunState
 from fairway_core.findings import UserError
 from fairway_runner.quantities import duration, iso, seconds
@@ -108,7 +108,7 @@ def _kept_by(found: object) -> dict[str, Any] | None:
         fields = Fields(found, "an input")
         named = {name: fields.text(name) for name in ("run", "task", "output")}
         metric = fields.text_or_none("metric")
-    except Unfit:
+    except InvalidRecord:
         return None
     value = fields.facts.get("value")
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
@@ -155,7 +155,7 @@ def task_facts(tasks: Iterable[TaskResult]) -> list[dict[str, Any]]:
             "empty_outputs": list(task.empty_outputs),
             "timed_out": task.timed_out,
             "attempts": task.attempts,
-            "ends": task.ends,
+            "failures_by_cause": task.failures_by_cause,
             "started": iso(task.started),
             "ended": iso(task.ended),
             "seconds": seconds(task.state, task.started, task.ended),
@@ -180,8 +180,8 @@ class RunView:
     def of(cls, run: Run, *, has_currency: bool = True) -> RunView:
         """Reads the run. Raises UserError if it is unreadable. Unless `has_currency`, prices are
         read only for a run that should have one: most have none."""
-        from fairway_runner.runs.accounting import use_of
         from fairway_runner.runs.figures import figures, summarize_use
+        from fairway_runner.runs.usage import usage_of
 
         def prices() -> Prices:
             from fairway_core.cost.cache import prices_at_hand
@@ -196,7 +196,7 @@ class RunView:
                 "seconds": seconds(status.state, status.started, status.ended),
                 "log": str(run.folder / "setup" / "log.txt"),
             }
-        use = use_of(run, tasks, prices)
+        use = usage_of(run, tasks, prices)
         samples = [sample for some in figures(run).values() for sample in some]
         head = {
             **facts,

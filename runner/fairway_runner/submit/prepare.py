@@ -20,7 +20,7 @@ from fairway_core.findings import Finding, Severity, UserError
 from fairway_runner.engines import capabilities
 from fairway_runner.engines.engine import Engine, engine_for
 from fairway_runner.jobs.job import Metric
-from fairway_runner.jobs.job_fields import BestInput, KeptInput, changed_numbers
+from fairway_runner.jobs.job_fields import BestInput, RunInput, changed_numbers
 from fairway_runner.jobs.job_file import JobFile, sweeps_files
 from fairway_runner.jobs.launcher import Launchers, param_use, render_once_a_node
 from fairway_runner.jobs.project_files import known_git
@@ -122,10 +122,10 @@ def prepare(
     folder = code_folder or code.folder_of(job_file, job.code.path)
     run_id = run_id or store.new_id(job.name)
     inputs = run_plan.inputs_of(first, job, target)
-    if any(isinstance(each, KeptInput | BestInput) for each in job.inputs.values()):
+    if any(isinstance(each, RunInput | BestInput) for each in job.inputs.values()):
         from fairway_runner.submit.run_inputs import add_kept
 
-        known = {"coming": coming, "going": [each.id for each in before]}
+        known = {"coming": coming, "active": [each.id for each in before]}
         add_kept(inputs, job_file, job, engine, store, run_id, **known, copies=copies, asks=asks)
     with job_file.document.locating("after"):
         named = [require_one_job(store.find(each)) for each in job.after]
@@ -258,7 +258,7 @@ def _plan(
         notify=run_plan.receiver_of(job.notify),
         environment={**engine.environment(), **inputs.environment},
         staged=tuple(inputs.staged),
-        chained=tuple(inputs.chained),
+        run_inputs=tuple(inputs.run_inputs),
         **own,
     )
 

@@ -9,21 +9,21 @@ from typing import TYPE_CHECKING, Any
 
 from fairway_agent.access import path_below
 from fairway_agent.records import section_of
-from fairway_agent.spec import LAST, Best, Chained
-from fairway_boot.files import Fault
+from fairway_agent.spec import LAST, Best, RunOutputInput
+from fairway_boot.files import AgentError
 from fairway_core.findings import Finding, Severity, UserError
 from fairway_core.suggestions import did_you_mean
 from fairway_runner.engines.capabilities import runs_here
 from fairway_runner.engines.outage import TargetUnavailable, deadline
 from fairway_runner.jobs.job import Job, Metric
 from fairway_runner.jobs.job_fields import Best as BestSource
-from fairway_runner.jobs.job_fields import BestInput, KeptInput
+from fairway_runner.jobs.job_fields import BestInput, RunInput
 from fairway_runner.jobs.job_file import JobFile, sweeps_files
 from fairway_runner.jobs.project_files import require_code, walk
 from fairway_runner.jobs.steps import NamedStep, inputs_of_runs
 from fairway_runner.runs.folder import chosen_task, require_one_job
-from fairway_runner.runs.kept import KeptOutput, files_of
 from fairway_runner.runs.metrics import setting_of
+from fairway_runner.runs.output_files import RunOutput, files_of
 from fairway_runner.runs.records import FINAL_STATES, read_last, read_specs
 from fairway_runner.runs.results import best, lower_is_better, metric_name
 from fairway_runner.runs.view import BEST
@@ -52,37 +52,37 @@ def add_kept(
     run_id: str,
     *,
     coming: Collection[str],
-    going: Collection[str],
+    active: Collection[str],
     copies: bool,
     asks: bool,
 ) -> None:
     """Adds the outputs of other runs to the inputs, except those of runs that are `coming`. Raises
-    UserError at its line for a missing one; outputs of the `going` runs appear when they end. With
+    UserError at its line for a missing one; outputs of the `active` runs appear when they end. With
     `copies` those on another target are downloaded, without which nothing can start; with `asks`
     the targets of other runs are asked for their states."""
     for name, source in job.inputs.items():
-        if not isinstance(source, KeptInput | BestInput):
+        if not isinstance(source, RunInput | BestInput):
             continue
         run = (source.best if isinstance(source, BestInput) else source).run
         if run in coming:
             continue
         with _located(job_file, name):
-            if isinstance(source, BestInput) and run in going:
+            if isinstance(source, BestInput) and run in active:
                 # Where the run waits, the best task is chosen.
                 other, output = store.find(run), source.best.output or name
                 metric, lower = _measure(other, source.best)
                 choice = Best(metric, other.record.metrics[metric], lower)
                 path = f"runs/{other.id}/tasks/*/outputs/{output}"
-                found.chained.append(Chained(name, path, best=choice))
+                found.run_inputs.append(RunOutputInput(name, path, best=choice))
                 facts = {"run": other.id, "task": BEST, "output": output, "metric": metric}
                 found.facts[name] = facts
                 continue
-            kept, found.facts[name] = find_kept(
-                *(name, source, store), going=going, brings=copies, asks=asks
+            kept, found.facts[name] = find_run_output(
+                *(name, source, store), active=active, brings=copies, asks=asks
             )
             place = engine.input_from(run_id, name, kept)
-            if isinstance(place, Chained):
-                found.chained.append(place)
+            if isinstance(place, RunOutputInput):
+                found.run_inputs.append(place)
             else:
                 found.staged.append(place)
 
@@ -103,20 +103,20 @@ def _located(job_file: JobFile, name: str) -> Iterator[None]:
         raise (error.with_findings(found) if may_come else OutputMissing(found)) from None
 
 
-def find_kept(
+def find_run_output(
     name: str,
-    source: KeptInput | BestInput,
+    source: RunInput | BestInput,
     store: RunStore,
     *,
-    going: Collection[str],
+    active: Collection[str],
     brings: bool,
     asks: bool = True,
-) -> tuple[KeptOutput, dict[str, Any]]:
+) -> tuple[RunOutput, dict[str, Any]]:
     """Resolves the input `name` to an output, with the facts to record. Raises UserError if it does
-    not exist, unless the run is `going`. `brings` copies it here, `asks` asks its target."""
+    not exist, unless the run is `active`. `brings` copies it here, `asks` asks its target."""
     wanted = source.best if isinstance(source, BestInput) else source
     run = store.find(wanted.run)
-    is_there = run.id not in going
+    is_there = run.id not in active
     if is_there and not asks:
         # As last recorded: a running run may have ended meanwhile.
         is_there = run.state in FINAL_STATES
@@ -133,7 +133,7 @@ def find_kept(
             run.engine.collect(run, [task])
             _require_files(run, kept)
 
-    kept = KeptOutput(run, task, output, bring)
+    kept = RunOutput(run, task, output, bring)
     if is_there:
         _require_kept(run, task, output)
         if runs_here(run.record.engine):
@@ -141,7 +141,7 @@ def find_kept(
     return kept, {"run": run.id, "task": run.task_name(task), "output": output, **facts}
 
 
-def _task(run: Run, source: KeptInput | BestInput) -> tuple[int, dict[str, Any]]:
+def _task(run: Run, source: RunInput | BestInput) -> tuple[int, dict[str, Any]]:
     """Returns the task that the input means, and the metric if that is the best one."""
     if isinstance(source, BestInput):
         metric, lower = _measure(run, source.best)
@@ -179,7 +179,7 @@ def _require_kept(run: Run, task: int, name: str) -> None:
         raise UserError.of("no-output", message, f"see its state: fairway show {run.id}")
 
 
-def _require_files(run: Run, kept: KeptOutput) -> None:
+def _require_files(run: Run, kept: RunOutput) -> None:
     """Raises UserError if the output has no file on this machine."""
     if next(files_of(kept.folder), None) is None:
         called = f"task {run.task_name(kept.task)} of {run.id}"
@@ -284,7 +284,7 @@ def _blobs(container: str, path: str, target: Target) -> Iterator[str]:
     for blob in Storage(target, deadline()).blobs(container, path):
         try:
             name = path_below(str(blob.name), path)
-        except Fault as fault:
+        except AgentError as fault:
             raise UserError.of("bad-input", str(fault), str(fault.record["hint"])) from None
         if name is not None:
             yield name

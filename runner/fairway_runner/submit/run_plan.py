@@ -11,11 +11,11 @@ from pathlib import Path, PurePath, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from fairway_agent.quick import dataclass
-from fairway_agent.spec import Budget, Chained, Mail, Output, Receiver, Staged, TaskSpec
+from fairway_agent.spec import Budget, Mail, Output, Receiver, RunOutputInput, Staged, TaskSpec
 from fairway_core.findings import Finding, UserError
 from fairway_core.suggestions import did_you_mean
 from fairway_runner.engines.capabilities import runs_here
-from fairway_runner.jobs.job_fields import BestInput, KeptInput
+from fairway_runner.jobs.job_fields import BestInput, RunInput
 from fairway_runner.jobs.project_files import is_uploaded, require_lasting
 
 if TYPE_CHECKING:
@@ -192,7 +192,7 @@ class Inputs:
 
     environment: dict[str, str] = field(default_factory=dict)
     staged: list[Staged] = field(default_factory=list)
-    chained: list[Chained] = field(default_factory=list)
+    run_inputs: list[RunOutputInput] = field(default_factory=list)
     facts: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 
@@ -202,7 +202,7 @@ def inputs_of(job_file: JobFile, job: Job, target: Target) -> Inputs:
     found, here = Inputs(), runs_here(target.engine)
     for name, source in job.inputs.items():
         key: DataPath = ("inputs", name)
-        if isinstance(source, KeptInput | BestInput):
+        if isinstance(source, RunInput | BestInput):
             continue
         if not isinstance(source, str) and not here:
             container, path = blobs_of(job_file, name, source.from_, target)

@@ -16,7 +16,7 @@ from fairway_boot.files import write_json
 from fairway_core.findings import Finding, UserError, printable
 from fairway_runner.engines import capabilities
 from fairway_runner.engines.capabilities import runs_here
-from fairway_runner.engines.outage import Refused, Unavailable, warn
+from fairway_runner.engines.outage import RunRefused, Unavailable, warn
 from fairway_runner.jobs.job_file import JobFile, has_steps
 from fairway_runner.runs.folder import TakenId
 from fairway_runner.runs.records import is_run_id, legible_facts, read_job, read_plan, removed
@@ -105,7 +105,7 @@ def submit(prepared: PreparedRun, store: RunStore) -> Run:
 
 def _submit(prepared: PreparedRun, store: RunStore) -> Run:
     left, passed = [prepared, *prepared.others], dict(prepared.provenance.get(PASSED, {}))
-    forgets = Unavailable if left[1:] or passed else Refused
+    forgets = Unavailable if left[1:] or passed else RunRefused
     before = find_recorded(prepared, store)
     if before is not None:
         first = next(
@@ -118,7 +118,7 @@ def _submit(prepared: PreparedRun, store: RunStore) -> Run:
             return repeat(before, forgets) if before else _start(now, store, forgets)
         except Unavailable as error:
             before = None
-            if not left and forgets is Refused:
+            if not left and forgets is RunRefused:
                 raise
             if not left:
                 raise _with_passed(error, passed) from None
@@ -238,7 +238,7 @@ def _unusable(run: Run, name: str) -> UserError:
     )
 
 
-def resume(run: Run, forgets: type[UserError] = Refused) -> Run:
+def resume(run: Run, forgets: type[UserError] = RunRefused) -> Run:
     """Completes a recorded submission; a complete or ended one stays as it is, and one of which
     nothing was sent goes to its target as that is now. Raises UserError while another command
     submits it; a run that raises one of the `forgets` is removed."""
@@ -263,7 +263,7 @@ def resume(run: Run, forgets: type[UserError] = Refused) -> Run:
     return run
 
 
-def repeat(run: Run, forgets: type[UserError] = Refused) -> Run:
+def repeat(run: Run, forgets: type[UserError] = RunRefused) -> Run:
     """Resumes a job submitted again by its run's id; waits for a command that submits it now."""
     if not runs_here(run.record.engine):
         run.await_lock()
@@ -271,7 +271,7 @@ def repeat(run: Run, forgets: type[UserError] = Refused) -> Run:
 
 
 @contextmanager
-def forget_on_error(run: Run, forgets: type[UserError] = Refused) -> Iterator[None]:
+def forget_on_error(run: Run, forgets: type[UserError] = RunRefused) -> Iterator[None]:
     """Handles errors of a run's start in the block: a run that raises one of the `forgets`, such as
     one that its target refuses, is removed; one that was not sent keeps the reason."""
     try:

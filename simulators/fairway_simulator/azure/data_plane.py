@@ -28,7 +28,7 @@ _HOP = frozenset({"connection", "transfer-encoding", "keep-alive", "host"})
 
 
 @dataclass(frozen=True)
-class Wanted:
+class RequestedAction:
     """A requested action and its scope; with `data` it is a data action."""
 
     action: str
@@ -36,7 +36,7 @@ class Wanted:
     data: bool = True
 
 
-def blob_action(account_id: str, method: str, parts: Sequence[str], comp: str) -> Wanted:
+def blob_action(account_id: str, method: str, parts: Sequence[str], comp: str) -> RequestedAction:
     """Returns the action of a request to Blob storage; `parts` begin with the container, `comp` is
     the parameter that distinguishes operations.
 
@@ -44,17 +44,17 @@ def blob_action(account_id: str, method: str, parts: Sequence[str], comp: str) -
     'blobs/read'
     """
     if not parts:
-        return Wanted(f"{_BLOBS}/read", account_id, data=False)
+        return RequestedAction(f"{_BLOBS}/read", account_id, data=False)
     scope = f"{account_id}/blobServices/default/containers/{parts[0]}"
     if len(parts) == 1 and comp not in ("list", "batch"):
         verb = {"GET": "read", "HEAD": "read", "DELETE": "delete"}.get(method, "write")
-        return Wanted(f"{_BLOBS}/{verb}", scope, data=False)
+        return RequestedAction(f"{_BLOBS}/{verb}", scope, data=False)
     deletes = method == "DELETE" or comp == "batch"
     verb = "read" if method in _READS else "delete" if deletes else "write"
-    return Wanted(f"{_BLOBS}/blobs/{verb}", scope)
+    return RequestedAction(f"{_BLOBS}/blobs/{verb}", scope)
 
 
-def batch_action(account_id: str, method: str, parts: Sequence[str], _comp: str) -> Wanted:
+def batch_action(account_id: str, method: str, parts: Sequence[str], _comp: str) -> RequestedAction:
     """Returns the action of a request to a Batch account.
 
     >>> batch_action("/a", "POST", ["jobs"], "").action
@@ -63,10 +63,10 @@ def batch_action(account_id: str, method: str, parts: Sequence[str], _comp: str)
     kind = {"jobs": "jobs", "jobschedules": "jobSchedules"}.get(parts[0].lower() if parts else "")
     whole = len(parts) <= 2  # deleting a task changes its job
     verb = "read" if method in _READS else "delete" if method == "DELETE" and whole else "write"
-    return Wanted(f"{_BATCH}/{kind or 'pools'}/{verb}", account_id, data=kind is not None)
+    return RequestedAction(f"{_BATCH}/{kind or 'pools'}/{verb}", account_id, data=kind is not None)
 
 
-def refusal(forbidden: Wanted) -> Answer:
+def refusal(forbidden: RequestedAction) -> Answer:
     """Returns the 403. Source: Azure documentation, troubleshoot 403 errors in Azure Blob
     Storage."""
     why = "This request is not authorized to perform this operation using this permission."
@@ -94,7 +94,7 @@ class DataPlane(Server):
     def __init__(
         self,
         service: str,
-        wanted: Callable[[str, Sequence[str], str], Wanted],
+        wanted: Callable[[str, Sequence[str], str], RequestedAction],
         rights: Rights,
         principal: str,
     ) -> None:
@@ -102,7 +102,7 @@ class DataPlane(Server):
         self.wanted = wanted
         self.rights = rights
         self.principal = principal
-        self.refused: list[Wanted] = []
+        self.refused: list[RequestedAction] = []
         super().__init__(self._pass_on)
         self.url = self.service._replace(netloc=f"127.0.0.1:{self.port}").geturl()
 

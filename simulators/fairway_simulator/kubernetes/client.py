@@ -16,7 +16,7 @@ _PATIENCE = 60.0  # seconds for an answer
 _QUIET = 90.0  # seconds without a line after which a watch starts again
 
 
-class Refused(Exception):
+class ErrorResponse(Exception):
     """Error response to a request; `code` is 0 if there was no response."""
 
     def __init__(self, code: int, message: str) -> None:
@@ -52,11 +52,11 @@ class Client:
             response = connection.getresponse()
             found = json.loads(response.read() or b"{}")
         except (OSError, http.client.HTTPException, ValueError) as error:
-            raise Refused(0, str(error)) from None
+            raise ErrorResponse(0, str(error)) from None
         finally:
             connection.close()
         if response.status >= 300:
-            raise Refused(response.status, str(found.get("message", "")))
+            raise ErrorResponse(response.status, str(found.get("message", "")))
         answer: dict[str, Any] = found
         return answer
 
@@ -67,12 +67,12 @@ class Client:
             connection.request("GET", path, headers=self._headers())
             response = connection.getresponse()
             if response.status != 200:
-                raise Refused(response.status, response.read().decode(errors="replace"))
+                raise ErrorResponse(response.status, response.read().decode(errors="replace"))
             while line := response.readline():
                 found = json.loads(line)
                 yield found["type"], found["object"]
         except (OSError, http.client.HTTPException, ValueError) as error:
-            raise Refused(0, str(error)) from None
+            raise ErrorResponse(0, str(error)) from None
         finally:
             connection.close()
 

@@ -23,7 +23,7 @@ import trustme
 
 from fairway_agent.fanout.launchers import free_port
 from fairway_simulator.command import write_private
-from fairway_simulator.kubernetes.client import Client, Refused
+from fairway_simulator.kubernetes.client import Client, ErrorResponse
 from fairway_simulator.kubernetes.cluster import CONTEXT, default_nodes, kubeconfig_text
 from fairway_simulator.kubernetes.kubelet.host import network
 from fairway_simulator.kubernetes.kubelet.kubelet import Kubelet
@@ -155,7 +155,7 @@ def _wait_for(client: Client) -> None:
         try:
             client.get("/api/v1/namespaces/kube-system")
             return
-        except Refused:
+        except ErrorResponse:
             if time.monotonic() > until:
                 raise
             time.sleep(0.2)

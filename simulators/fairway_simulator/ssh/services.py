@@ -16,7 +16,7 @@ from urllib.parse import parse_qsl, unquote
 from xml.sax.saxutils import escape
 
 from fairway_simulator.azure.control_plane import READS_SECRET, forbidden
-from fairway_simulator.azure.data_plane import Wanted, blob_action, refusal
+from fairway_simulator.azure.data_plane import RequestedAction, blob_action, refusal
 from fairway_simulator.http import Answer, Request, Server
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ class Services:
         name = request.path.removeprefix("/secrets/")
         if request.headers.get("authorization") != "Bearer token for https://vault.azure.net":
             return Answer(status=401)
-        if not self._allows(Wanted(READS_SECRET, VAULT)):
+        if not self._allows(RequestedAction(READS_SECRET, VAULT)):
             status, found = forbidden(READS_SECRET)
             return Answer(found, status)
         if name not in self.secrets:
@@ -133,7 +133,7 @@ class Services:
             begin, status = int(span.removeprefix("bytes=")[:-1]), 206
         return Answer(status=status, body=data[begin:], cut=self._cut(name))
 
-    def _allows(self, wanted: Wanted) -> bool:
+    def _allows(self, wanted: RequestedAction) -> bool:
         """True if the nodes have a role for that."""
         rights = self.rights
         return not rights or rights.allow(NODES, wanted.action, wanted.scope, data=wanted.data)

@@ -25,7 +25,7 @@ from fairway_agent.batch.folders import Folders
 from fairway_agent.batch.nodes import BatchNodes
 from fairway_agent.job_facts import JobFacts, TargetFacts
 from fairway_agent.machine import Host
-from fairway_agent.resources import SHARE_FILE, Devices, Gpu, Lent, Wanted
+from fairway_agent.resources import SHARE_FILE, Allocation, Devices, Gpu, ResourceRequest
 from fairway_agent.spec import Output, RunPlan, Staged, TaskSpec
 from fairway_agent.state_files import CANCELLATION, CANCELLED, NO_START, PREEMPTION
 from fairway_agent.task import attempts
@@ -33,7 +33,7 @@ from fairway_agent.task.attempts import Attempts, Patience
 from fairway_agent.task.scheduled import run_attempts
 from fairway_agent.task.task import Task
 from fairway_boot import http
-from fairway_boot.files import Fault
+from fairway_boot.files import AgentError
 from fairway_boot.imds import Metadata
 from fairway_simulator.ssh.services import Services, running
 
@@ -56,7 +56,7 @@ def test_batch_secrets_are_read_from_the_vault_and_a_missing_one_is_named(
         assert Folders.secret_values(folders) == {"TOKEN": 'hunter2 "quoted"'}
         assert "msi_res_id=%2Fidentities%2Fpool" in azure.requests[0]
         folders.job_facts = JobFacts(secrets={"TOKEN": "keyvault:other"})
-        with pytest.raises(Fault, match=r"the secret other in .* cannot be read: HTTP 404"):
+        with pytest.raises(AgentError, match=r"the secret other in .* cannot be read: HTTP 404"):
             Folders.secret_values(folders)
 
 
@@ -196,7 +196,10 @@ class TestShares:
     @staticmethod
     def attempts(work: Path, gpus: int) -> Attempts:
         """Returns attempts of a task whose exit code is the number of its GPUs."""
-        plan, spec = RunPlan("r", "/code", sample_every=None), TaskSpec(0, wanted=Wanted(gpus=gpus))
+        plan, spec = (
+            RunPlan("r", "/code", sample_every=None),
+            TaskSpec(0, wanted=ResourceRequest(gpus=gpus)),
+        )
         nodes, hosts = BatchNodes(Folders(), plan), [Host("localhost", "localhost")]
         task = Task(plan, spec, work, work, 1, nodes=nodes, hosts=hosts, submission=0)
         watch = notifications.watch_of(nodes.folders, plan, 0)
@@ -210,8 +213,8 @@ class TestShares:
 
     def test_batch_share_is_written_for_task_and_given_back_at_its_end(self, work: Path) -> None:
         assert self.run(work, 1) == 1
-        lent = Lent.from_json(json.loads((work / "logs" / SHARE_FILE).read_bytes()))
-        assert lent == Lent(2, (0,), (0, 1), 0.5)
+        allocation = Allocation.from_json(json.loads((work / "logs" / SHARE_FILE).read_bytes()))
+        assert allocation == Allocation(2, (0,), (0, 1), 0.5)
         assert self.run(work, 2) == 2, "all of it is free again"
         folder = Path(os.environ["AZ_BATCH_NODE_SHARED_DIR"], "fairway-devices")
         assert folder.stat().st_mode & 0o777 == 0o700
@@ -220,7 +223,7 @@ class TestShares:
         self, work: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
         (work / "logs" / SHARE_FILE).write_text("of an attempt before")
-        other = batch_side.share_of(self.devices, Wanted(gpus=1))
+        other = batch_side.share_of(self.devices, ResourceRequest(gpus=1))
 
         def sleep(_: float) -> None:
             assert not (work / "logs" / SHARE_FILE).exists()
@@ -234,7 +237,7 @@ class TestShares:
     def test_batch_share_wait_ends_on_preemption_and_cancellation(
         self, work: Path, monkeypatch: pytest.MonkeyPatch, notice: str
     ) -> None:
-        other = batch_side.share_of(self.devices, Wanted(gpus=1))
+        other = batch_side.share_of(self.devices, ResourceRequest(gpus=1))
         mine = self.attempts(work, 2)
 
         def sleep(_: float) -> None:

@@ -17,12 +17,12 @@ from fairway_agent.batch import attempt, nodes, notifications
 from fairway_agent.batch.attempt import Batch
 from fairway_agent.batch.folders import Folders
 from fairway_agent.batch.nodes import BatchNodes, ScheduledEvents
-from fairway_agent.batch.notifications import FILE, Ending
-from fairway_agent.limits import Held
-from fairway_agent.records import Unfit
+from fairway_agent.batch.notifications import FILE, ExitReport
+from fairway_agent.limits import NodeUsage
+from fairway_agent.records import InvalidRecord
 from fairway_agent.spec import CANCEL, Budget, IdleGpu, RunPlan, TaskSpec
 from fairway_agent.spec import Receiver as Hears
-from fairway_agent.state_files import Over, TaskState
+from fairway_agent.state_files import ExceededLimit, TaskState
 from fairway_agent.task import task as task_module
 from fairway_agent.task.attempts import Attempts
 from fairway_agent.task.scheduled import prepare
@@ -113,7 +113,7 @@ def test_batch_max_cost_counts_the_nodes_of_all_tasks(folders: Folders, clock: C
     assert mine.watch.due == 1e9 + 2200  # with all 8 nodes of the pool
     for seconds, held in ((60, 2), (61, 0)):
         # It has not reported since: its node was lost, and it waits for another.
-        assert mine.watch.held(1e9 + seconds) == Held(40_000.0, held)
+        assert mine.watch.usage(1e9 + seconds) == NodeUsage(40_000.0, held)
     clock.now += 8800
     mine.watch.due = clock.now
     assert not mine.watch.is_over()
@@ -121,7 +121,7 @@ def test_batch_max_cost_counts_the_nodes_of_all_tasks(folders: Folders, clock: C
     other.nodes.track.keep(clock.now)
     mine.watch.due = clock.now
     assert mine.watch.is_over()
-    assert mine.watch.over == Over("max_cost", "it was over its max_cost of 200 USD")
+    assert mine.watch.over == ExceededLimit("max_cost", "it was over its max_cost of 200 USD")
 
 
 def test_batch_tracking_counts_time_held_by_an_attempt_on_a_lost_node(
@@ -234,7 +234,7 @@ def test_batch_tracking_writes_an_ending_only_at_the_end_or_for_idle_gpus(
     mine = Mine(folders, RunPlan("job-a", "/x"))
     mine.running(1e9)
     assert not file.exists()
-    mine.nodes.over = Over("max_cost", "why")
+    mine.nodes.over = ExceededLimit("max_cost", "why")
     mine.task.record(TaskState("failed", exit_code=124, ended=1e9))
     state = {"version": 1, "state": "failed", "ended": 1e9, "exit_code": 124, "stopped": True}
     names = {"job": "job-a", "task": "0", "node": "n1"}
@@ -254,59 +254,59 @@ def test_batch_tracking_skips_damaged_signs_of_life_and_endings(tmp_path: Path) 
         (tmp_path / "tasks" / "0" / "alive").write_text(text)
         found = limits.node_seconds(tmp_path, {"0": 1}, 1000.0, notifications._seen)
         assert found.seconds in (5.0, 905.0)
-    another = {**ending("1").to_json(), "job": "job-a:job-2"}
-    texts = [json.dumps(ending("0").to_json()), json.dumps(another), "{", "[" * 100_000, "null"]
+    another = {**report("1").to_json(), "job": "job-a:job-2"}
+    texts = [json.dumps(report("0").to_json()), json.dumps(another), "{", "[" * 100_000, "null"]
     for number, text in enumerate(texts):
         (tmp_path / str(number)).mkdir()
         (tmp_path / str(number) / FILE).write_text(text)
-    assert notifications.endings_in(tmp_path, "job-a") == [ending("0")]
-    assert notifications.endings_in(tmp_path / "nothing", "job-a") == []
-    mine = ending("3", "failed", limit="max_cost", why="it was over its max_cost of 200 USD")
-    assert Ending.from_json(json.loads(json.dumps(mine.to_json()))) == mine
+    assert notifications.exit_reports_in(tmp_path, "job-a") == [report("0")]
+    assert notifications.exit_reports_in(tmp_path / "nothing", "job-a") == []
+    mine = report("3", "failed", limit="max_cost", why="it was over its max_cost of 200 USD")
+    assert ExitReport.from_json(json.loads(json.dumps(mine.to_json()))) == mine
     for facts in (None, [], {}, {**mine.to_json(), "state": None}, {**mine.to_json(), "job": 3}):
-        with pytest.raises(Unfit):
-            Ending.from_json(facts)
+        with pytest.raises(InvalidRecord):
+            ExitReport.from_json(facts)
 
 
-def ending(
+def report(
     task: str, state: str = "succeeded", ended: float = 1e9, node: str = "n1", **facts: Any
-) -> Ending:
+) -> ExitReport:
     status = TaskState(state, started=ended - 10, ended=ended, exit_code=int(state == "failed"))
-    return Ending("job-a", task, node, status, **facts)
+    return ExitReport("job-a", task, node, status, **facts)
 
 
 @pytest.mark.parametrize(
-    ("endings", "tasks", "done", "state", "counts"),
+    ("reports", "tasks", "done", "state", "counts"),
     [
-        ([ending("0")], 1, {}, "succeeded", {"succeeded": 1}),
-        ([ending("0"), ending("1", "failed")], 2, {}, "failed", {"succeeded": 1, "failed": 1}),
+        ([report("0")], 1, {}, "succeeded", {"succeeded": 1}),
+        ([report("0"), report("1", "failed")], 2, {}, "failed", {"succeeded": 1, "failed": 1}),
         # The job was ended before the others had begun.
-        ([ending("0")], 3, {}, "cancelled", {"succeeded": 1, "cancelled": 2}),
-        ([ending("1")], 2, {"succeeded": 1}, "succeeded", {"succeeded": 2}),
-        ([ending("1")], 2, {"failed": 1}, "failed", {"failed": 1, "succeeded": 1}),
+        ([report("0")], 3, {}, "cancelled", {"succeeded": 1, "cancelled": 2}),
+        ([report("1")], 2, {"succeeded": 1}, "succeeded", {"succeeded": 2}),
+        ([report("1")], 2, {"failed": 1}, "failed", {"failed": 1, "succeeded": 1}),
         # Its program was killed, and its last report was that it runs.
         (
-            [ending("0", "running"), ending("1")],
+            [report("0", "running"), report("1")],
             2,
             {},
             "cancelled",
             {"succeeded": 1, "cancelled": 1},
         ),
-        ([ending("0", "cancelled", limit="max_cost", why="w")], 1, {}, "failed", {"cancelled": 1}),
+        ([report("0", "cancelled", limit="max_cost", why="w")], 1, {}, "failed", {"cancelled": 1}),
     ],
 )
 def test_batch_run_state_follows_from_the_endings_of_its_tasks(
-    endings: list[Ending], tasks: int, done: dict[str, int], state: str, counts: dict[str, int]
+    reports: list[ExitReport], tasks: int, done: dict[str, int], state: str, counts: dict[str, int]
 ) -> None:
-    found = notifications.state_of(endings, tasks, done)
+    found = notifications.state_of(reports, tasks, done)
     assert (found.state, dict(found.tasks)) == (state, counts)
     assert (found.started, found.ended) == (1e9 - 10, 1e9)
-    assert (found.limit, found.reason) == (endings[0].limit, endings[0].why)
+    assert (found.limit, found.reason) == (reports[0].limit, reports[0].why)
 
 
 @pytest.fixture
 def brought(folders: Folders, monkeypatch: pytest.MonkeyPatch, receiver: Receiver) -> Path:
-    """Returns the folder of endings of the node `n1`, on which the job's release task runs."""
+    """Returns the folder of exit reports of the node `n1`, on which the job's release task runs."""
     hears = Hears("secret:HOOK", ("failed", "succeeded"), "auto", "HOOK")
     plan = RunPlan("job-a", "/x", tasks=2, secrets=("HOOK",), notify=hears)
     (folders.record / "plan.json").write_text(plan.text())
@@ -325,8 +325,8 @@ def test_batch_notification_is_sent_only_by_the_node_of_the_last_task(
     """The address is in no file, a failed delivery is retried, and a job that never began sends
     nothing."""
     assert notifications.send() == 0
-    for each in (ending("0", node="n2"), ending("1", "failed", 1e9 + 5)):
-        place = brought / "job-a" / "endings" / "0" / each.task
+    for each in (report("0", node="n2"), report("1", "failed", 1e9 + 5)):
+        place = brought / "job-a" / "exit-reports" / "0" / each.task
         place.mkdir(parents=True)
         (place / FILE).write_text(json.dumps(each.to_json()))
     monkeypatch.setenv("AZ_BATCH_NODE_ID", "n2")

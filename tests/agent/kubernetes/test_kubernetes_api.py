@@ -10,8 +10,8 @@ import pytest
 from clocks import Clock
 
 from fairway_agent.kubernetes import api
-from fairway_agent.kubernetes.api import Api, Refused, job_name, run_label
-from fairway_boot.files import NO_ANSWER, Fault
+from fairway_agent.kubernetes.api import Api, RequestRefused, job_name, run_label
+from fairway_boot.files import NO_ANSWER, AgentError
 
 
 class Line:
@@ -86,7 +86,7 @@ def test_kubernetes_api_list_reads_all_pages_and_restarts_if_it_expires(account:
 def test_kubernetes_api_list_that_always_expires_is_reported(account: Path) -> None:
     first = ok({"items": [{"n": 1}], "metadata": {"continue": "next"}})
     found, _ = reach(account, *[first, refused(410, EXPIRED)] * 100)
-    with pytest.raises(Fault, match="drops its lists before they are read") as raised:
+    with pytest.raises(AgentError, match="drops its lists before they are read") as raised:
         found.list("pods", {})
     assert raised.value.record["id"] == NO_ANSWER
 
@@ -96,7 +96,7 @@ def test_kubernetes_api_refusal_is_reported_with_exit_code_and_hint(
     account: Path, status: int, code: int
 ) -> None:
     found, _ = reach(account, refused(status, 'pods is forbidden: User "x" cannot list'))
-    with pytest.raises(Fault) as raised:
+    with pytest.raises(AgentError) as raised:
         found.list("pods", {})
     told = raised.value.record
     assert told["message"] == (
@@ -117,10 +117,10 @@ def test_kubernetes_api_create_of_existing_and_delete_of_missing_is_no_error(acc
 
 def test_kubernetes_api_refusal_includes_the_message_of_the_server(account: Path) -> None:
     found, _ = reach(account, refused(422, 'Job.batch "a" is invalid'), (403, {}, b"<html>"))
-    with pytest.raises(Refused, match=r'Job\.batch "a" is invalid') as raised:
+    with pytest.raises(RequestRefused, match=r'Job\.batch "a" is invalid') as raised:
         found.create("jobs", {})
     assert raised.value.status == 422
-    with pytest.raises(Refused, match="<html>"):
+    with pytest.raises(RequestRefused, match="<html>"):
         found.create("jobs", {})
 
 
@@ -138,7 +138,7 @@ def test_kubernetes_api_retries_transient_errors_after_retry_after(
 def test_kubernetes_api_reports_a_server_that_never_answers(account: Path, clock: Clock) -> None:
     found, _ = reach(account, *[refused(503)] * 1000)
     with pytest.raises(
-        Fault, match="the API server of Kubernetes does not answer: HTTP 503"
+        AgentError, match="the API server of Kubernetes does not answer: HTTP 503"
     ) as raised:
         found.get("jobs", "a")
     assert raised.value.record["id"] == NO_ANSWER
@@ -156,11 +156,11 @@ def test_kubernetes_api_outside_of_a_pod_is_refused_with_a_hint(
     account: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
-    with pytest.raises(Fault, match="this is not the head pod of a target") as raised:
+    with pytest.raises(AgentError, match="this is not the head pod of a target") as raised:
         Api(account).get("jobs", "a")
     assert "fairway targets prepare" in raised.value.record["hint"]
     (account / "token").unlink()
-    with pytest.raises(Fault, match="token is missing") as raised:
+    with pytest.raises(AgentError, match="token is missing") as raised:
         Api(account).get("jobs", "a")
     assert "no service account" in raised.value.record["hint"]
 

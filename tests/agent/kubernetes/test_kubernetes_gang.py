@@ -18,7 +18,7 @@ from fairway_agent.kubernetes import gang
 from fairway_agent.kubernetes.gang import Gang, Member
 from fairway_agent.state_files import TERMINATED
 from fairway_boot import files
-from fairway_boot.files import Fault
+from fairway_boot.files import AgentError
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def test_gang_is_complete_once_all_pods_have_come(
     assert group.is_complete()
     assert not Gang(pod, "3", 1, 3).is_complete(), "another start"
     monkeypatch.setattr(sshd_mesh, "connect", lambda _, hosts: ",".join(hosts))
-    hosts, config = group.gather()
+    hosts, config = group.connect_all()
     assert [host.name for host in hosts] == ["nd-0", "nd-1", "nd-2"]
     assert config == "10.0.0.1,10.0.0.2,10.0.0.3"
     assert not group.has_changed()
@@ -90,7 +90,9 @@ def test_gang_waits_for_its_pods_until_its_patience_ends(
     clock.now += minutes * 60
     assert not group.is_complete()
     clock.now += 1
-    with pytest.raises(Fault, match=f"1 of its 3 pods had started after {minutes} min") as raised:
+    with pytest.raises(
+        AgentError, match=f"1 of its 3 pods had started after {minutes} min"
+    ) as raised:
         group.is_complete()
     assert raised.value.record["hint"].startswith(hint)
 
@@ -107,7 +109,7 @@ def test_gang_waits_longer_while_nodes_are_being_started(pod: Path, clock: Clock
     # From now on the autoscaler reports nothing.
     clock.now += 1
     said = "1 of its 3 pods had started after 15 min without another node: "
-    with pytest.raises(Fault) as raised:
+    with pytest.raises(AgentError) as raised:
         group.is_complete()
     assert str(raised.value) == said + why
 
@@ -121,7 +123,9 @@ def test_gang_gives_up_if_nodes_are_started_repeatedly_and_none_comes(
         control.note_lacking(pod, 0, "3", "the pool scales up", 60.0 * (minute + 1))
         assert not group.is_complete()
         clock.now += group.patience / 2
-    with pytest.raises(Fault, match="1 of its 3 pods had started after 120 min: the pool scales"):
+    with pytest.raises(
+        AgentError, match="1 of its 3 pods had started after 120 min: the pool scales"
+    ):
         group.is_complete()
     group.begin()
     assert not group.is_complete(), "another attempt"
@@ -132,7 +136,7 @@ def test_gang_wait_ends_if_another_pod_is_blocked(pod: Path) -> None:
     group = begun(pod, 0)
     why = "its image own:1 cannot be pulled: manifest unknown"
     control.note_blocked(pod, 0, "3", why)
-    with pytest.raises(Fault, match=f"2 of its 3 pods did not start: {why}"):
+    with pytest.raises(AgentError, match=f"2 of its 3 pods did not start: {why}"):
         group.is_complete()
     assert not group.is_complete()  # the next attempt may succeed
     control.note_blocked(pod, 0, "3", why)
@@ -155,19 +159,19 @@ def test_gang_waits_until_a_lost_pod_is_replaced_unless_that_is_blocked(
 
     monkeypatch.setattr(sshd_mesh, "connect", connect)
     group = begun(pod, 0, 1, size=2)
-    assert group.gather() is None
+    assert group.connect_all() is None
     why = "its image own:1 cannot be pulled: manifest unknown"
     control.note_blocked(pod, 0, "3", why)
-    with pytest.raises(Fault, match=f"a pod that is gone cannot be replaced: {why}") as said:
-        group.gather()
+    with pytest.raises(AgentError, match=f"a pod that is gone cannot be replaced: {why}") as said:
+        group.connect_all()
     assert "fairway retry RUN" in said.value.record["hint"]
-    assert group.gather() is None  # the next attempt may succeed
+    assert group.connect_all() is None  # the next attempt may succeed
     clock.now += group.patience + 1
     with pytest.raises(OSError, match=r"10\.0\.0\.2 cannot be reached"):
-        group.gather()
+        group.connect_all()
     new = Member("another", "pod-1b", "nd-9", "10.0.0.9")
     files.write_json(group.folder / "1.json", new.to_json())
-    found = group.gather()
+    found = group.connect_all()
     assert found[1] == "10.0.0.1,10.0.0.9"
     assert not group.has_changed()
 
@@ -178,17 +182,17 @@ def test_gang_remembers_a_terminated_pod_until_the_next_attempt(
     """A signal to the pod's predecessor no longer counts."""
     monkeypatch.setattr(sshd_mesh, "connect", lambda *_: pod)
     group = begun(pod, 0, 1, size=2)
-    group.gather()
+    group.connect_all()
     assert not group.was_signalled()
     assert not group.has_changed()
     group.leave(1)  # as u-1, which is its id
     assert group.was_signalled()
     # Nothing starts there any more, and programs that run there are to end.
     assert group.has_changed()
-    assert group.gather() is None
+    assert group.connect_all() is None
     arrive(group, 1, uid="another")
     assert group.was_signalled()
-    group.gather()
+    group.connect_all()
     assert not group.was_signalled()
 
 
@@ -264,7 +268,9 @@ def test_gang_pod_joins_once_it_is_reachable_or_reports_why_it_is_not(
     why = "sshd is not on this node, or not in this image: install openssh-server"
     monkeypatch.setattr(sshd_mesh, "start_server", Mock(side_effect=OSError(why)))
     group = Gang(pod, "3", 0, 2)
-    with pytest.raises(Fault, match="a pod cannot be reached by the others: sshd is not") as raised:
+    with pytest.raises(
+        AgentError, match="a pod cannot be reached by the others: sshd is not"
+    ) as raised:
         group.join(1, pod)
     assert "openssh-server and openssh-client" in raised.value.record["hint"]
     assert group.members() == [None, None], "the others wait for one that can be reached"

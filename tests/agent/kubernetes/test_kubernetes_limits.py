@@ -158,7 +158,7 @@ def test_kubernetes_task_whose_pod_is_gone_restarts_within_its_retry_limits(
     plan = RunPlan("job-a", str(tmp_path), retry_limits=limits)
     folder = tmp_path / "tasks" / "0"
     folder.mkdir(parents=True)
-    left = replace(known, submission=0, ends=before or None)
+    left = replace(known, submission=0, failures_by_cause=before or None)
     state_files.write(folder, evicted(left, seen))
     task = Task(plan, TaskSpec(0), tmp_path, folder, nodes=PodNodes(), submission=0)
     here, there = socket.socketpair()

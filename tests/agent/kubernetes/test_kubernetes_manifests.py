@@ -12,7 +12,7 @@ from fairway_agent import control
 from fairway_agent.control import Part
 from fairway_agent.kubernetes import manifests, settings, submit
 from fairway_agent.kubernetes.settings import MOST_WAITS, Settings, of_run, parse
-from fairway_agent.resources import Wanted
+from fairway_agent.resources import ResourceRequest
 from fairway_agent.spec import RunPlan
 from fairway_simulator.kubernetes.api.schemas import newest
 
@@ -289,11 +289,17 @@ HALF = {"cpu": "40", "memory": "51200Mi", GPU: "1"}  # as much memory as of the 
 @pytest.mark.parametrize(
     ("resources", "wanted", "asked", "part", "room"),
     [
-        (ND, Wanted(gpus=2), QUARTER, 0.25, 4),
-        (LARGE, Wanted(gpus=1, cores=40), HALF, 0.5, 2),
-        ({"cpu": "4", OF_AMD: "8"}, Wanted(gpus=1), {"cpu": "500m", OF_AMD: "1"}, 0.125, 8),
-        ({"cpu": "3500m"}, Wanted(cores=3), {"cpu": "3"}, 1.0, 1),
-        ({GPU: "8"}, Wanted(gpus=1), {GPU: "1"}, 0.125, 8),
+        (ND, ResourceRequest(gpus=2), QUARTER, 0.25, 4),
+        (LARGE, ResourceRequest(gpus=1, cores=40), HALF, 0.5, 2),
+        (
+            {"cpu": "4", OF_AMD: "8"},
+            ResourceRequest(gpus=1),
+            {"cpu": "500m", OF_AMD: "1"},
+            0.125,
+            8,
+        ),
+        ({"cpu": "3500m"}, ResourceRequest(cores=3), {"cpu": "3"}, 1.0, 1),
+        ({GPU: "8"}, ResourceRequest(gpus=1), {GPU: "1"}, 0.125, 8),
         ({"cpu": "8"}, None, {"cpu": "8"}, None, 1),
     ],
     ids=[
@@ -307,13 +313,13 @@ HALF = {"cpu": "40", "memory": "51200Mi", GPU: "1"}  # as much memory as of the 
 )
 def test_kubernetes_shares_compute_resources_part_and_tasks_per_node(
     resources: dict[str, str],
-    wanted: Wanted | None,
+    wanted: ResourceRequest | None,
     asked: dict[str, str],
     part: float | None,
     room: int,
 ) -> None:
     assert settings.resources_of(resources, wanted) == asked
-    assert settings.part_of(resources, wanted) == part
+    assert settings.node_fraction_of(resources, wanted) == part
     assert settings.on_one_node(resources, wanted) == room
 
 

@@ -12,7 +12,7 @@ from unittest.mock import Mock
 import pytest
 
 from fairway_agent.kubernetes import node_health, nodes
-from fairway_agent.kubernetes.api import CONDITION, CORDONED, HELD, MACHINE, TAKEN, Refused
+from fairway_agent.kubernetes.api import CONDITION, CORDONED, HELD, MACHINE, TAKEN, RequestRefused
 from fairway_agent.kubernetes.node_health import NodeHealth, Verdict
 from fairway_boot.http import Failure
 from fairway_boot.imds import Machine
@@ -63,7 +63,7 @@ class Server:
             self.between.pop(0)(self)
             self.version += 1
         if change["metadata"].pop("resourceVersion") != str(self.version):
-            raise Refused(TAKEN, "the object has been modified")
+            raise RequestRefused(TAKEN, "the object has been modified")
         self.version += 1
         for name, text in change["metadata"].get("annotations", {}).items():
             if text is None:

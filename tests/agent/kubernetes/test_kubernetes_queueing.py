@@ -11,9 +11,9 @@ from unittest.mock import Mock
 import pytest
 from api_server import Cluster, Server
 
-from fairway_agent.kubernetes.api import FORBIDDEN, Refused
-from fairway_agent.kubernetes.objects import Objects, Scaling, held_by_queue, parse_time, scaling
-from fairway_boot.files import Fault
+from fairway_agent.kubernetes.api import FORBIDDEN, RequestRefused
+from fairway_agent.kubernetes.objects import Objects, Scaling, parse_time, queue_reasons, scaling
+from fairway_boot.files import AgentError
 
 LACKS = "couldn't assign flavors: insufficient unused quota for nvidia.com/gpu, 8 more needed"
 BACKOFF = "pod didn't trigger scale-up: 1 in backoff after failed scale-up"
@@ -38,12 +38,12 @@ def workload(
 def held(server: Server, *workloads: dict[str, Any]) -> dict[str, str]:
     server.kueue = "/apis/kueue.x-k8s.io/v1beta2"
     server.of("workloads").update({each["metadata"]["name"]: each for each in workloads})
-    return held_by_queue(server)  # type: ignore[arg-type]
+    return queue_reasons(server)  # type: ignore[arg-type]
 
 
 def test_kubernetes_queueing_reason_counts_workloads_that_come_first(server: Server) -> None:
     server.of("workloads")["x"] = workload("x")
-    assert held_by_queue(server) == {}, "without Kueue nothing is asked"  # type: ignore[arg-type]
+    assert queue_reasons(server) == {}, "without Kueue nothing is asked"  # type: ignore[arg-type]
     server.of("workloads").clear()
     running = {"type": "Admitted", "status": "True"}
     found = held(
@@ -201,10 +201,10 @@ def test_kubernetes_autoscaler_events_that_the_head_may_not_read_are_skipped(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An earlier release may have prepared the head."""
-    refusals = [Refused(status, "events is forbidden") for status in (403, 500)]
+    refusals = [RequestRefused(status, "events is forbidden") for status in (403, 500)]
     monkeypatch.setattr(server, "list", Mock(side_effect=refusals))
     assert scaling(server) == {}  # type: ignore[arg-type]
-    with pytest.raises(Refused):
+    with pytest.raises(RequestRefused):
         scaling(server)  # type: ignore[arg-type]
 
 
@@ -254,7 +254,9 @@ def test_kubernetes_quota_refuses_jobs_that_never_fit_into_an_idle_queue(
     if fits:
         assert cluster.submit() == ["job-a-0-0", "job-a-0-1"]
         return
-    with pytest.raises(Fault, match="3 pods that start together ask for more than the q") as raised:
+    with pytest.raises(
+        AgentError, match="3 pods that start together ask for more than the q"
+    ) as raised:
         cluster.submit()
     assert "max_parallel" in raised.value.record["hint"]
     assert cluster.server.of("jobs") == {}
@@ -276,7 +278,7 @@ def test_kubernetes_quota_or_class_that_the_head_may_not_read_is_no_error(
 
     def forbidden(kind: str, name: str) -> Any:
         if kind == hidden:
-            raise Refused(FORBIDDEN, f"{hidden} is forbidden")
+            raise RequestRefused(FORBIDDEN, f"{hidden} is forbidden")
         return get(kind, name)
 
     monkeypatch.setattr(cluster.server, "get", forbidden)
@@ -319,7 +321,7 @@ def test_kubernetes_queue_or_priority_class_that_is_missing_is_refused(
     quota(cluster.server, "64")
     cluster.server.of(gone).clear()
     with_priority(cluster, "high", high="urgent")
-    with pytest.raises(Fault, match=f"the cluster has {said}") as raised:
+    with pytest.raises(AgentError, match=f"the cluster has {said}") as raised:
         cluster.submit()
     assert f"kubectl get {see}" in raised.value.record["hint"]
     assert not cluster.server.of("jobs")

@@ -19,7 +19,7 @@ from fairway_agent.shared.reports import RunRequest, StatesRequest
 from fairway_agent.spec import Retry
 from fairway_agent.state_files import RunState
 from fairway_boot import files
-from fairway_boot.files import NO_ANSWER, Fault
+from fairway_boot.files import NO_ANSWER, AgentError
 
 JOBS = ["job-a-0-0", "job-a-0-controller"]
 FAILED = {"first": "failed"}
@@ -245,7 +245,7 @@ def test_kubernetes_reconcile_keeps_known_states_if_the_server_is_silent(
 ) -> None:
     cluster.submitted([1])
 
-    silent = Fault(NO_ANSWER, "the API server of Kubernetes does not answer: HTTP 503", DOWN)
+    silent = AgentError(NO_ANSWER, "the API server of Kubernetes does not answer: HTTP 503", DOWN)
     monkeypatch.setattr(cluster.server, "list", Mock(side_effect=silent))
     found = looking.states(cluster.shared, ASKED, io.BytesIO())
     assert found.silent == "the API server of Kubernetes does not answer: HTTP 503"

@@ -13,7 +13,7 @@ import pytest
 from fairway_agent import scratch
 from fairway_agent.kubernetes.pod import PodNodes, with_share
 from fairway_agent.machine import Host
-from fairway_agent.resources import Wanted
+from fairway_agent.resources import ResourceRequest
 from fairway_agent.spec import IdleGpu, RunPlan, TaskSpec
 from fairway_agent.task import attempts
 from fairway_agent.task.task import Task
@@ -43,17 +43,17 @@ def task(tmp_path: Path, host: Host, **spec: Any) -> Task:
 @pytest.mark.parametrize(
     ("wanted", "gpus"),
     [
-        pytest.param(Wanted(gpus=3), (2, 3, 10), id="numbers of the node"),
+        pytest.param(ResourceRequest(gpus=3), (2, 3, 10), id="numbers of the node"),
         # A container that sees devices of others, or none by these names.
-        pytest.param(Wanted(gpus=2), (0, 1), id="other files than its own"),
-        pytest.param(Wanted(cores=2), (), id="none"),
+        pytest.param(ResourceRequest(gpus=2), (0, 1), id="other files than its own"),
+        pytest.param(ResourceRequest(cores=2), (), id="none"),
     ],
 )
 def test_kubernetes_share_gpus_are_those_of_the_device_files(
-    devices: Path, wanted: Wanted, gpus: Sequence[int]
+    devices: Path, wanted: ResourceRequest, gpus: Sequence[int]
 ) -> None:
     found = with_share(NODE, wanted, 0.25, devices).share
-    assert (found.gpus, found.part) == (gpus, 0.25)
+    assert (found.gpus, found.node_fraction) == (gpus, 0.25)
 
 
 def test_kubernetes_share_has_own_cores_only_if_the_pod_is_pinned(
@@ -62,9 +62,9 @@ def test_kubernetes_share_has_own_cores_only_if_the_pod_is_pinned(
     """The static policy of the kubelet's CPU manager pins a pod."""
     monkeypatch.setattr(os, "cpu_count", lambda: 8)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {5, 4})
-    assert with_share(NODE, Wanted(cores=2), 0.25, devices).share.cores == (4, 5)
+    assert with_share(NODE, ResourceRequest(cores=2), 0.25, devices).share.cores == (4, 5)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {*range(8)})
-    assert with_share(NODE, Wanted(cores=2), 0.25, devices).share.cores == ()
+    assert with_share(NODE, ResourceRequest(cores=2), 0.25, devices).share.cores == ()
 
 
 def test_kubernetes_share_numbers_gpus_from_zero_and_sets_omp_threads(
@@ -72,7 +72,9 @@ def test_kubernetes_share_numbers_gpus_from_zero_and_sets_omp_threads(
 ) -> None:
     monkeypatch.setenv("_FAIRWAY_CPUS", "30")
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    mine = task(tmp_path, with_share(NODE, Wanted(gpus=3), 0.375, devices), processes_per_node=3)
+    mine = task(
+        tmp_path, with_share(NODE, ResourceRequest(gpus=3), 0.375, devices), processes_per_node=3
+    )
     found = attempts.contract(mine)
     assert found["CUDA_VISIBLE_DEVICES"] == found["ROCR_VISIBLE_DEVICES"] == "0,1,2"
     assert found["FAIRWAY_GPUS"] == "2,3,10"
@@ -91,7 +93,7 @@ def test_kubernetes_share_tasks_on_one_node_have_separate_samples(
     for name in ("CUDA_VISIBLE_DEVICES", "OMP_NUM_THREADS"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("_FAIRWAY_NODE", NODE.name)
-    mine = task(tmp_path, with_share(NODE, Wanted(gpus=3), 0.375, devices))
+    mine = task(tmp_path, with_share(NODE, ResourceRequest(gpus=3), 0.375, devices))
     whole = replace(mine, hosts=[NODE])
     for each, name in ((mine, "nd-0.4"), (whole, "nd-0")):
         assert each.nodes.sampling(each, {}).environment["_FAIRWAY_NODE"] == name

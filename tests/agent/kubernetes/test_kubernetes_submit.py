@@ -14,11 +14,11 @@ from clocks import Clock
 
 from fairway_agent import control, notify, state_files
 from fairway_agent.kubernetes import runs, submit
-from fairway_agent.kubernetes.api import FORBIDDEN, Refused
-from fairway_agent.records import Damaged
+from fairway_agent.kubernetes.api import FORBIDDEN, RequestRefused
+from fairway_agent.records import UnreadableFile
 from fairway_agent.shared.reports import RunsRequest
 from fairway_agent.state_files import RunState
-from fairway_boot.files import Fault
+from fairway_boot.files import AgentError
 
 RECEIVER = {"webhook": "http://127.0.0.1:1/x", "on": ["failed"], "form": "json"}
 
@@ -72,7 +72,9 @@ def test_kubernetes_submit_repeated_after_a_kill_creates_no_job_twice(
 def test_kubernetes_submit_refused_leaves_no_job_and_no_folder(cluster: Cluster) -> None:
     folder = cluster.bring("job-a", [2, 2])
     cluster.server.refuse = lambda name: "exceeded quota: team" if name.endswith("-1") else ""
-    with pytest.raises(Fault, match="Kubernetes refuses the job: exceeded quota: team") as raised:
+    with pytest.raises(
+        AgentError, match="Kubernetes refuses the job: exceeded quota: team"
+    ) as raised:
         cluster.submit()
     assert raised.value.record["exit_code"] == 2
     assert "kubectl describe quota" in raised.value.record["hint"]
@@ -99,7 +101,7 @@ def test_kubernetes_submit_repeated_keeps_what_an_earlier_try_has_begun(
     else:
         jobs[name] = {**made, "metadata": {**made["metadata"], "deletionTimestamp": "now"}}
     cluster.server.refuse = lambda _: "exceeded quota: team"
-    with pytest.raises(Fault, match="exceeded quota: team") as raised:
+    with pytest.raises(AgentError, match="exceeded quota: team") as raised:
         cluster.submit()
     assert raised.value.record["id"] == "cut-off-submission"
     assert folder.is_dir()
@@ -112,9 +114,9 @@ def test_kubernetes_submit_without_the_right_to_list_keeps_the_run(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = cluster.bring("job-a", [1], after=[str(cluster.submitted([1], "first"))])
-    refused = Mock(side_effect=Refused(FORBIDDEN, "pods is forbidden"))
+    refused = Mock(side_effect=RequestRefused(FORBIDDEN, "pods is forbidden"))
     monkeypatch.setattr(submit, "reconcile_all", refused)
-    with pytest.raises(Refused):
+    with pytest.raises(RequestRefused):
         cluster.submit()
     assert folder.is_dir()
 
@@ -129,10 +131,10 @@ def test_kubernetes_cancel_of_a_cut_off_run_waits_for_its_unrecorded_job(
     with monkeypatch.context() as patch:
         patch.setattr(cluster.server, "delete", Mock())
         cluster.cancel()
-        assert cluster.state(folder).goes_on
+        assert cluster.state(folder).is_active
     cluster.cancel()
     assert cluster.state(folder).state == "cancelled"
-    with pytest.raises(Fault) as raised:
+    with pytest.raises(AgentError) as raised:
         cluster.submit()
     assert raised.value.record["id"] == "cancelled-run"
     assert cluster.server.of("jobs") == {}
@@ -222,7 +224,7 @@ class TestNames:
         self.leave(cluster)
         self.being_deleted(server, monkeypatch)
         folder = cluster.bring("job-a", [1])
-        with pytest.raises(Fault, match="the deleted Job job-a-0-0 still exists") as said:
+        with pytest.raises(AgentError, match="the deleted Job job-a-0-0 still exists") as said:
             cluster.submit()
         assert said.value.record["hint"].endswith("kubectl get pods -l fairway.dev/run=job-a")
         assert folder.exists()
@@ -246,7 +248,7 @@ class TestNames:
         self.being_deleted(cluster.server, monkeypatch)
         jobs = cluster.server.of("jobs")
         assert not any("deletionTimestamp" in each["metadata"] for each in jobs.values())
-        with pytest.raises(Fault, match="the folder of job-a is gone") as said:
+        with pytest.raises(AgentError, match="the folder of job-a is gone") as said:
             cluster.cancel(marks=("claim",))
         assert said.value.record["exit_code"] == 5
         assert said.value.record["hint"].endswith("fairway.dev/run=job-a): fairway cancel job-a")
@@ -267,7 +269,7 @@ class TestNames:
             return False
 
         monkeypatch.setattr(cluster.server, "create", conflict)
-        with pytest.raises(Fault, match="create the Job job-a-0-0, because of a conflict"):
+        with pytest.raises(AgentError, match="create the Job job-a-0-0, because of a conflict"):
             cluster.submit()
         assert len(asked) == len(set(asked))  # with a pause before each
         monkeypatch.setattr(cluster.server, "create", create)
@@ -287,7 +289,9 @@ class TestNames:
             spec["volumes"][0]["persistentVolumeClaim"]["claimName"] = "theirs"
         before = json.dumps(job)
         folder = cluster.bring("job-a", [1], last=True)
-        with pytest.raises(Fault, match="Jobs of a run job-a with another shared folder") as said:
+        with pytest.raises(
+            AgentError, match="Jobs of a run job-a with another shared folder"
+        ) as said:
             cluster.submit()
         assert said.value.record["exit_code"] == 2
         assert said.value.record["id"] == "taken-run-id"
@@ -311,7 +315,7 @@ class TestNames:
             return create(kind, manifest)
 
         monkeypatch.setattr(cluster.server, "create", race)
-        with pytest.raises(Fault, match="with another shared folder"):
+        with pytest.raises(AgentError, match="with another shared folder"):
             cluster.submit()
         assert [*cluster.server.of("jobs")] == ["job-a-0-1"]
         assert not folder.exists()
@@ -338,13 +342,13 @@ class TestWhatWaits:
         control.change(folder, 0, complete=False)
         state_files.write(first, RunState("failed", ended=1.0))
         cluster.controller(folder).start()
-        assert control.read(folder).unmet is None
+        assert control.read(folder).failed_dependencies is None
 
     def test_kubernetes_submit_after_a_failed_run_is_refused(self, cluster: Cluster) -> None:
         first = cluster.submitted([1], "first")
         state_files.write(first, RunState("failed", ended=1.0))
         folder = cluster.bring("job-a", [1], after=["first"])
-        with pytest.raises(Fault, match="`after`: first failed"):
+        with pytest.raises(AgentError, match="`after`: first failed"):
             cluster.submit()
         assert not folder.exists()
 
@@ -398,5 +402,5 @@ class TestWhatWaits:
     def test_kubernetes_controller_names_a_damaged_file(self, cluster: Cluster) -> None:
         folder = cluster.submitted([1], last=True)
         (folder / "control.json").write_text("{")
-        with pytest.raises(Damaged, match=r"control\.json: damaged"):
+        with pytest.raises(UnreadableFile, match=r"control\.json: damaged"):
             cluster.controller(folder).step()

@@ -109,7 +109,7 @@ class TestWaiting:
     def test_kubernetes_suspended_job_gives_the_reason_of_its_queue_or_how_to_resume(self) -> None:
         """In the latter case its pod has ended, and its index has not."""
         why = "waiting for quota: insufficient quota for\nnvidia.com/gpu, 8 more needed."
-        found = view(GANG, 3, job(suspend=True), held={"u-1": why})
+        found = view(GANG, 3, job(suspend=True), queue_reasons={"u-1": why})
         said = "waiting for quota: insufficient quota for nvidia.com/gpu, 8 more needed"
         assert found == JobView("queued", said)
         waits = job(suspend=True)

@@ -21,7 +21,7 @@ from fairway_agent.task.attempts import Attempts
 from fairway_agent.task.scheduled import run_attempts
 from fairway_agent.task.task import Task
 from fairway_boot import files
-from fairway_boot.files import Fault
+from fairway_boot.files import AgentError
 from fairway_boot.slurm import commands
 
 WANTED: dict[str, str | list[int]] = {"mended": "failed", "coded": [3]}
@@ -89,7 +89,7 @@ def test_slurm_after_with_an_unmet_condition_is_refused_before_sbatch(
     shared: Path, said: list[str]
 ) -> None:
     ends(shared, "coded", "succeeded")
-    with pytest.raises(Fault, match=r"`after`: coded succeeded with exit code 0"):
+    with pytest.raises(AgentError, match=r"`after`: coded succeeded with exit code 0"):
         submit_own(shared)
     assert not any(each.startswith("sbatch") for each in said)
     assert not (shared / "runs" / "own").exists()  # other machines would find it queued for ever
@@ -114,12 +114,12 @@ def test_slurm_after_job_gives_up_on_predecessors_that_stay_unknown(
     shared: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own, task = own_job(shared)
-    monkeypatch.setattr(commands, "run", Mock(side_effect=Fault("no-answer", "it is away")))
+    monkeypatch.setattr(commands, "run", Mock(side_effect=AgentError("no-answer", "it is away")))
     now = iter(range(0, 1000, 200))
     monkeypatch.setattr(job.time, "monotonic", lambda: next(now))
     monkeypatch.setattr(job.time, "sleep", lambda _: None)
     with pytest.raises(
-        Fault, match="it is not known how the runs that it comes after have ended"
+        AgentError, match="it is not known how the runs that it comes after have ended"
     ) as caught:
         own.may_begin(task)
     assert caught.value.said.endswith("; once it is: fairway retry own")

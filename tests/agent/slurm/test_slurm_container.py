@@ -8,7 +8,7 @@ import pytest
 
 from fairway_agent.container import Runtime
 from fairway_agent.slurm import allocation
-from fairway_boot.files import Fault
+from fairway_boot.files import AgentError
 from fairway_boot.slurm import commands
 
 IMAGE = "contoso.azurecr.io/train:1"
@@ -72,7 +72,7 @@ def test_slurm_container_without_pyxis_and_apptainer_uses_another_runtime(
     monkeypatch.setattr(allocation.shutil, "which", lambda _: None)
     monkeypatch.setattr(allocation, "find_runtime", lambda: found)
     if runtime is None:
-        with pytest.raises(Fault, match=r"none of docker, podman.*, nor Slurm's Pyxis"):
+        with pytest.raises(AgentError, match=r"none of docker, podman.*, nor Slurm's Pyxis"):
             allocation.entry_of(run, "/data/code", [])
     else:
         entry = allocation.entry_of(run, "/data/code", [])
@@ -86,7 +86,7 @@ def test_slurm_container_with_more_shared_memory_than_the_node_is_refused(
 ) -> None:
     monkeypatch.setattr(allocation.shutil, "which", lambda name: f"/usr/bin/{name}")
     write(run, image=IMAGE, shm_size="999999g")
-    with pytest.raises(Fault, match="the job needs 999999g"):
+    with pytest.raises(AgentError, match="the job needs 999999g"):
         allocation.entry_of(run, "/data/code", [])
 
 

@@ -18,7 +18,7 @@ from fairway_agent.slurm import allocation
 from fairway_agent.slurm.allocation import SlurmNodes
 from fairway_agent.spec import RunPlan, TaskSpec
 from fairway_agent.task.task import Task
-from fairway_boot.files import Fault
+from fairway_boot.files import AgentError
 
 pytestmark = pytest.mark.integration
 
@@ -79,7 +79,7 @@ def test_slurm_leftovers_of_ended_jobs_are_killed_and_others_kept(
     tmp_path: Path,
 ) -> None:
     squeue(f"touch {tmp_path}/asked")
-    allocation.end_leftovers(shared, OWN)
+    allocation.end_stale_processes(shared, OWN)
     assert not (tmp_path / "asked").exists(), "nothing is left"
     squeue(LISTS)
     left, before = daemon("7"), daemon("12")  # its own job, before it was requeued
@@ -87,7 +87,7 @@ def test_slurm_leftovers_of_ended_jobs_are_killed_and_others_kept(
     ended = daemon("15")
     own = daemon("12", SLURM_RESTART_COUNT="1")
     others = [daemon("7", "../elsewhere/runs/a/shared"), daemon(None), daemon("7", "notes")]
-    allocation.end_leftovers(shared, OWN)
+    allocation.end_stale_processes(shared, OWN)
     assert (left.wait(PATIENCE), before.wait(PATIENCE), ended.wait(PATIENCE)) == (3, 3, 3)
     assert [each.poll() for each in (going, hidden, own, *others)] == [None] * 6
 
@@ -103,7 +103,7 @@ def test_slurm_leftovers_without_squeue_are_killed_for_the_own_job_only(
 ) -> None:
     squeue(script)
     unknown, before = daemon("7"), daemon("12")
-    allocation.end_leftovers(shared, OWN)
+    allocation.end_stale_processes(shared, OWN)
     assert before.wait(PATIENCE) == 3
     assert unknown.poll() is None
 
@@ -175,6 +175,6 @@ def test_slurm_leftovers_that_other_nodes_cannot_remove_fail_the_task(
     run, hosts = tmp_path / "shared/runs/job-a", [Host(name, name) for name in ("nd-1", "nd-2")]
     nodes = SlurmNodes()
     task = Task(RunPlan("job-a", "/x"), TaskSpec(0, nodes=2), run, run, nodes=nodes, hosts=hosts)
-    with pytest.raises(Fault, match="cannot be made on each of nd-2") as refused:
+    with pytest.raises(AgentError, match="cannot be made on each of nd-2") as refused:
         nodes.command(task, run / "script")
     assert refused.value.record["id"] == "no-scratch"

@@ -11,10 +11,10 @@ from fairway_agent import control, limits, state_files
 from fairway_agent import reconcile as shared_reconcile
 from fairway_agent.control import Part
 from fairway_agent.slurm import runs
-from fairway_agent.slurm.jobs import Element
+from fairway_agent.slurm.jobs import SlurmJob
 from fairway_agent.slurm.runs import Watch
 from fairway_agent.spec import Budget, RunPlan, TaskSpec
-from fairway_agent.state_files import Over, TaskState
+from fairway_agent.state_files import ExceededLimit, TaskState
 from fairway_boot.slurm import commands
 
 TIME = RunPlan("job-a", "/x", tasks=3, max_duration=3600.0)
@@ -35,7 +35,7 @@ def said(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
 
     def refuse(words: list[str]) -> str:
         given.append(words)
-        raise commands.Refused("slurm_kill_job error")
+        raise commands.CommandFailed("slurm_kill_job error")
 
     monkeypatch.setattr(commands, "run", refuse)
     return given
@@ -72,7 +72,7 @@ def test_slurm_limits_max_duration_counts_from_the_first_task(
     assert not second.is_over()
     clock.now = 1e9 + 3600
     assert second.is_over()
-    over = Over("max_duration", "it was over its max_duration of 1h")
+    over = ExceededLimit("max_duration", "it was over its max_duration of 1h")
     assert control.read(run).of(0).limit == over
     assert said == [["scancel", "--state=PENDING", "12"]]
     assert first.is_over()  # it cancels nothing a second time
@@ -103,7 +103,9 @@ def test_slurm_limits_max_cost_counts_the_nodes_of_all_tasks(
     assert mine.due == 1e9 + 8800  # not 10 s later
     clock.now = 1e9 + 8800
     assert mine.is_over()
-    assert control.read(run).of(0).limit == Over("max_cost", "it was over its max_cost of 200 USD")
+    assert control.read(run).of(0).limit == ExceededLimit(
+        "max_cost", "it was over its max_cost of 200 USD"
+    )
 
 
 def test_slurm_limits_are_checked_seldom_and_without_them_no_file_is_left(
@@ -164,8 +166,8 @@ def test_slurm_reconcile_does_not_lose_a_job_that_an_operator_renamed(
     assert sum("-j" in words for words in asked if words[0] == "squeue") <= 2
 
 
-def _element(index: int, state: str = "PENDING") -> Element:
-    return Element("12", index, state, "", "n1", "2001-09-09T01:46:40", "")
+def _element(index: int, state: str = "PENDING") -> SlurmJob:
+    return SlurmJob("12", index, state, "", "n1", "2001-09-09T01:46:40", "")
 
 
 def test_slurm_reconcile_ends_a_run_over_its_limit_while_no_task_runs(

@@ -13,7 +13,7 @@ from run_folders import bring, take_over
 from fairway_agent import notify, state_files
 from fairway_agent.shared.reports import SubmitReport, SubmitRequest
 from fairway_agent.slurm import runs, submit
-from fairway_agent.slurm.jobs import Element
+from fairway_agent.slurm.jobs import SlurmJob
 from fairway_agent.spec import Receiver as Told
 from fairway_agent.spec import RunPlan
 from fairway_agent.state_files import RunState, TaskState
@@ -23,7 +23,7 @@ from fairway_boot.slurm import commands
 @pytest.fixture
 def run(tmp_path: Path, receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
     """Returns a function that creates a run of two tasks, which Slurm runs as the array 7."""
-    listed = [Element("7", index, "RUNNING", "None", "n1", "", "") for index in range(2)]
+    listed = [SlurmJob("7", index, "RUNNING", "None", "n1", "", "") for index in range(2)]
     monkeypatch.setattr(runs, "jobs_named", lambda _: listed)
     monkeypatch.setattr(notify, "PAID_PAUSES", (0.0, 0.0))
     monkeypatch.delenv("SLURM_JOB_ID", raising=False)
@@ -90,7 +90,7 @@ def test_slurm_notification_of_waiting_is_sent_once_per_submission(
     run: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder, told = run(on=("waiting",)), []
-    waits = [Element("7", index, "PENDING", "Resources", "", "", "") for index in range(2)]
+    waits = [SlurmJob("7", index, "PENDING", "Resources", "", "", "") for index in range(2)]
     monkeypatch.setattr(runs, "jobs_named", lambda _: waits)
     monkeypatch.setattr(notify, "notify", lambda *what: told.append(what[2].reason))
     for _ in range(2):
@@ -106,7 +106,9 @@ def test_slurm_notification_of_waiting_is_sent_once_per_submission(
 def test_slurm_submit_succeeds_when_squeue_does_not_answer_afterwards(
     run: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    look = Mock(side_effect=commands.Refused("squeue: error: Unable to contact slurm controller"))
+    look = Mock(
+        side_effect=commands.CommandFailed("squeue: error: Unable to contact slurm controller")
+    )
     monkeypatch.setattr(runs, "jobs_named", look)
     folder = run()
     request = SubmitRequest(folder.name, 0)

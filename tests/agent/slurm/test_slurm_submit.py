@@ -15,13 +15,13 @@ from run_folders import bring, take_over
 
 from fairway_agent import control, state_files
 from fairway_agent.control import Numbers, Part
-from fairway_agent.resources import Wanted
+from fairway_agent.resources import ResourceRequest
 from fairway_agent.shared.reports import CancelRequest, SubmitReport, SubmitRequest
 from fairway_agent.slurm import jobs, runs, submit
 from fairway_agent.slurm.nodes import Node, Resources
 from fairway_agent.spec import Budget, RunPlan, Staged, TaskSpec
 from fairway_agent.state_files import RunState
-from fairway_boot.files import Fault
+from fairway_boot.files import AgentError
 from fairway_boot.slurm import commands
 
 FOLDER = Path("/data/fairway/runs/job-abc")
@@ -95,13 +95,13 @@ def test_slurm_submit_of_a_share_requests_its_gpus_cores_and_memory(
     assert sum(each.startswith("--gres") for each in said) == bool(gpus)
     assert "--ntasks-per-node=1" in said
     assert not {"--exclusive", "--mem=0", "--overcommit", "--gres=gpu:8"} & set(said)
-    assert resources.part_of(one.wanted) == part
-    assert resources.part_of(None) is None
+    assert resources.node_fraction_of(one.wanted) == part
+    assert resources.node_fraction_of(None) is None
 
 
 def test_slurm_submit_keeps_gpus_and_times_within_what_slurm_accepts() -> None:
     resources = Resources(ASKED, "", 8, 96, node=replace(NODE, gpus=0))
-    with pytest.raises(Fault, match="a task needs 1 GPU, and Slurm knows of 0 GPUs a node in"):
+    with pytest.raises(AgentError, match="a task needs 1 GPU, and Slurm knows of 0 GPUs a node in"):
         words(Part("tasks", 0, [0], 1, 1, gpus=1), resources=resources)
     few = Resources(ASKED, "", 8, 96, node=replace(NODE, cpus=4))
     assert "--cpus-per-task=1" in words(Part("tasks", 0, [0], 1, 9, gpus=1), resources=few)
@@ -164,7 +164,7 @@ class Slurm:
     def run(self, words: list[str], **_: Any) -> str:
         if words[0] == "sbatch":
             if "--nodes=2" in words:
-                raise commands.Refused("sbatch: error: Node count specification invalid")
+                raise commands.CommandFailed("sbatch: error: Node count specification invalid")
             [self.comment] = [word[10:] for word in words if word.startswith("--comment=")]
             self.said.append("sbatch")
             return "7\n"
@@ -199,7 +199,10 @@ def shared(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize(
     ("second", "refused"),
-    [(TaskSpec(1, nodes=2), "refused-job"), (TaskSpec(1, nodes=1, wanted=Wanted(9)), "no-share")],
+    [
+        (TaskSpec(1, nodes=2), "refused-job"),
+        (TaskSpec(1, nodes=1, wanted=ResourceRequest(9)), "no-share"),
+    ],
 )
 def test_slurm_submit_refusal_waits_until_the_withdrawn_job_has_ended(
     slurm: Slurm, shared: Path, second: TaskSpec, refused: str
@@ -211,7 +214,7 @@ def test_slurm_submit_refusal_waits_until_the_withdrawn_job_has_ended(
     (folder / "code").rmdir()
     (folder / "provenance.json").write_text('{"code": "c"}')
     (shared / "code" / ".c.job-a").mkdir(parents=True)
-    with pytest.raises(Fault) as caught:
+    with pytest.raises(AgentError) as caught:
         submit.submit(shared, REQUEST, io.BytesIO())
     assert caught.value.record["id"] == refused
     assert slurm.said[:2] == ["sbatch", "scancel 7"]
@@ -224,12 +227,12 @@ def test_slurm_submit_keeps_a_run_whose_withdrawn_job_has_not_ended(
     slurm: Slurm, shared: Path
 ) -> None:
     slurm.states = ["RUNNING"]
-    with pytest.raises(Fault) as caught:
+    with pytest.raises(AgentError) as caught:
         submit.submit(shared, REQUEST, io.BytesIO())
     assert caught.value.record["id"] == "not-cancelled"
     assert "another that was cancelled has not ended: 7" in str(caught.value)
     slurm.states = ["CANCELLED"]
-    with pytest.raises(Fault) as caught:
+    with pytest.raises(AgentError) as caught:
         submit.submit(shared, REQUEST, io.BytesIO())
     assert caught.value.record["id"] == "cut-off-submission"
     assert slurm.said.count("sbatch") == 1
@@ -245,7 +248,7 @@ def cut_off(shared: Path, job: str = "") -> Path:
 
 
 def no_partition(_: object) -> Resources:
-    raise Fault("no-partition", "Slurm has no partition `nd`", "", 2)
+    raise AgentError("no-partition", "Slurm has no partition `nd`", "", 2)
 
 
 @pytest.mark.parametrize("left", ["record", "trace", "listed"])
@@ -262,7 +265,7 @@ def test_slurm_submit_that_fails_later_keeps_what_an_earlier_try_has_begun(
     slurm.comment = ONE.comment(folder, 0) if left == "listed" else ""
     slurm.states = ["RUNNING"]
     monkeypatch.setattr(submit, "partition_resources", no_partition)
-    with pytest.raises(Fault, match="Slurm has no partition") as caught:
+    with pytest.raises(AgentError, match="Slurm has no partition") as caught:
         submit.submit(shared, REQUEST, io.BytesIO())
     assert caught.value.record["id"] == "cut-off-submission"  # for clients, it is not refused
     assert folder.is_dir()
@@ -287,7 +290,7 @@ def test_slurm_submit_of_a_refused_retry_ends_the_run_for_everybody(
         no_partition(None)
 
     monkeypatch.setattr(submit, "partition_resources", fail)
-    with pytest.raises(Fault, match="Slurm has no partition"):
+    with pytest.raises(AgentError, match="Slurm has no partition"):
         submit.submit(shared, replace(REQUEST, submission=1), io.BytesIO())
     found = state_files.read_run(folder)
     assert (found.state, found.submission) == ("failed", 1)
@@ -302,7 +305,7 @@ def test_slurm_cancel_ends_a_run_whose_submission_was_cut_off(slurm: Slurm, shar
         runs.reconcile_all([folder])
         assert state_files.read_run(folder).state == state
         runs.cancel(shared, CancelRequest("job-a", 0), io.BytesIO())
-    with pytest.raises(Fault) as caught:
+    with pytest.raises(AgentError) as caught:
         submit.submit(shared, REQUEST, io.BytesIO())
     assert caught.value.record["id"] == "cancelled-run"
     assert slurm.said == []
@@ -343,9 +346,11 @@ def test_slurm_cancel_reports_that_slurm_lists_no_jobs(
     shared: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cut_off(shared)
-    monkeypatch.setattr(jobs.commands, "run", Mock(side_effect=commands.Refused("squeue: why")))
+    monkeypatch.setattr(
+        jobs.commands, "run", Mock(side_effect=commands.CommandFailed("squeue: why"))
+    )
     for act, asked in ((submit.submit, REQUEST), (runs.cancel, CancelRequest("job-a", 0))):
-        with pytest.raises(Fault, match="does not list its jobs: squeue: why") as caught:
+        with pytest.raises(AgentError, match="does not list its jobs: squeue: why") as caught:
             act(shared, asked, io.BytesIO())
         assert caught.value.record["exit_code"] == 5
 
@@ -390,7 +395,7 @@ def test_slurm_cancel_of_a_run_without_a_folder_names_a_job_that_does_not_end(
     slurm: Slurm, shared: Path
 ) -> None:
     slurm.comment, slurm.states = ONE.comment(shared / "runs/job-b", 0), ["RUNNING"]
-    with pytest.raises(Fault, match="the folder of job-b is gone, and its job") as caught:
+    with pytest.raises(AgentError, match="the folder of job-b is gone, and its job") as caught:
         runs.cancel(shared, CancelRequest("job-b", 0, marks=("7",)), io.BytesIO())
     assert caught.value.record["hint"].endswith("(squeue -j 7): fairway cancel job-b")
 

@@ -7,16 +7,16 @@ import pytest
 
 from fairway_agent.reconcile import JobView, resolve
 from fairway_agent.slurm import jobs
-from fairway_agent.slurm.jobs import HELD, Element, explain, jobs_named, seconds, view_of
+from fairway_agent.slurm.jobs import HELD, SlurmJob, explain, jobs_named, seconds, view_of
 from fairway_agent.state_files import TaskState
 from fairway_boot.slurm import commands
 
 NOW = 1_700_000_000.0
 
 
-def element(state: str, reason: str = "None", **more: Any) -> Element:
+def element(state: str, reason: str = "None", **more: Any) -> SlurmJob:
     facts = {"job": "12", "index": 3, "nodes": "nd-1", "ended": "Unknown", "comment": ""}
-    return Element(**{**facts, **more}, state=state, reason=reason)
+    return SlurmJob(**{**facts, **more}, state=state, reason=reason)
 
 
 RUNNING = TaskState("running", attempt=1, started=NOW - 60, node="nd-1")
@@ -180,7 +180,7 @@ def test_slurm_accounting_gives_the_end_of_a_job_that_is_known_to_have_ended(
     def run(words: list[str], **_: object) -> str:
         assert words[:4] == ["sacct", "-n", "-P", "-X"]
         if not text:
-            raise commands.Refused("Slurm accounting storage is disabled")
+            raise commands.CommandFailed("Slurm accounting storage is disabled")
         return text
 
     monkeypatch.setattr(commands, "run", run)

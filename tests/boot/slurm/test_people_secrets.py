@@ -18,10 +18,10 @@ from serving import in_thread
 from vaults import FakeVault
 
 from fairway_agent import access
-from fairway_boot.files import Fault
+from fairway_boot.files import AgentError
 from fairway_boot.identity import KeyVault, Secret
 from fairway_boot.slurm import people
-from fairway_boot.slurm.people import Refused, secret_for, secret_server
+from fairway_boot.slurm.people import SecretDenied, secret_for, secret_server
 
 PEOPLE = {30_001: "ada", 30_002: "bob"}
 SECRETS = {
@@ -36,7 +36,7 @@ SECRETS = {
 
 @pytest.mark.parametrize("name", ["", "../munge-key", "a/b", "a?x=1", "a b", "x" * 128, "é"])
 def test_people_secret_with_an_invalid_name_is_refused(name: str) -> None:
-    with pytest.raises(Refused, match="not the name of a secret"):
+    with pytest.raises(SecretDenied, match="not the name of a secret"):
         secret_for("ada", name, FakeVault(SECRETS))
 
 
@@ -93,7 +93,7 @@ def test_people_secret_of_another_user_is_refused_with_the_reason(
 ) -> None:
     _be(monkeypatch, uid)
     caplog.set_level(logging.INFO)
-    with pytest.raises(Fault, match=f"the secret {name} in https://lab") as fault:
+    with pytest.raises(AgentError, match=f"the secret {name} in https://lab") as fault:
         access.secret_values({"A": f"keyvault:{name}"}, "https://lab.vault.azure.net/")
     assert said in str(fault.value)
     told = caplog.text + str(fault.value)
@@ -160,6 +160,6 @@ def test_people_secrets_damaged_answer_gives_no_value(
         thread.start()
         monkeypatch.setattr(access, "_SERVICE", path)
         monkeypatch.setattr(os, "getuid", lambda: 30_001)
-        with pytest.raises(Fault, match="the secret all in https://v cannot be read"):
+        with pytest.raises(AgentError, match="the secret all in https://v cannot be read"):
             access.secret_values({"A": "keyvault:all"}, "https://v")
         thread.join()

@@ -95,11 +95,11 @@ class TestClaims:
             assert list(registry.wanted) == ["nd-4"]
 
     def test_slurm_claim_without_the_key_or_replayed_is_refused(self, service: Settings) -> None:
-        with pytest.raises(munge.Refused, match="unmunge"):
+        with pytest.raises(munge.UntrustedMessage, match="unmunge"):
             claim(service, "MUNGE:AwQFAAB0ZXN0:", "10.0.0.9")
         question = munge.encode(service, {"scale_set": "nd", "vm": "a", "id": "7"})
         claim(service, question, "10.0.0.9")
-        with pytest.raises(munge.Refused, match=r"[Rr]eplay"):
+        with pytest.raises(munge.UntrustedMessage, match=r"[Rr]eplay"):
             claim(service, question, "10.0.0.9")
 
     @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ class TestClaims:
     def test_slurm_claim_for_an_unknown_instance_is_refused(
         self, service: Settings, question: dict[str, str]
     ) -> None:
-        with pytest.raises(munge.Refused, match="no instance"):
+        with pytest.raises(munge.UntrustedMessage, match="no instance"):
             claim(service, munge.encode(service, question), "10.0.0.9")
 
     def test_slurm_claim_of_an_instance_with_trouble_is_kept_without_control_codes(
@@ -135,7 +135,7 @@ class TestClaims:
             input=question,
             check=True,
         )
-        with pytest.raises(munge.Refused, match="not root"):
+        with pytest.raises(munge.UntrustedMessage, match="not root"):
             claim(service, done.stdout.strip(), "10.0.0.9")
 
     def test_slurm_claim_answer_without_the_key_is_ignored(

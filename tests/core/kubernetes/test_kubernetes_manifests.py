@@ -10,7 +10,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from fairway_agent.kubernetes import submit
-from fairway_agent.kubernetes.api import Refused
+from fairway_agent.kubernetes.api import RequestRefused
 from fairway_agent.kubernetes.manifests import QUEUE, TAINTS, topology_map
 from fairway_core.catalog import fabric_for, vm_size
 from fairway_core.catalog.fabrics import topologies
@@ -389,7 +389,7 @@ class TestQueues:
     def test_cluster_queue_quota_equals_all_nodes_of_the_pool(self, target: Target) -> None:
         found = one(usual(target), "ClusterQueue")
         submit.require_quota(found, self.job(target, 8))
-        with pytest.raises(Refused, match=submit.TOO_MUCH):
+        with pytest.raises(RequestRefused, match=submit.TOO_MUCH):
             submit.require_quota(found, self.job(target, 9))
 
     def test_scaling_pools_provision_all_nodes_of_a_job_before_its_pods_start(

@@ -148,7 +148,7 @@ def test_batch_task_fails_when_lost_nodes_exceed_its_retry_limit(
     run.wait()
     [task] = json.loads(batch.ok("show", run.id, "--json"))["task_list"]
     assert (task["state"], task["exit_code"], task["reason"]) == ("failed", 5, reason)
-    assert (task["attempts"], task["ends"]) == (1, {next(iter(limits)): 1})
+    assert (task["attempts"], task["failures_by_cause"]) == (1, {next(iter(limits)): 1})
 
 
 def test_batch_container_ignores_the_entry_point_of_its_image(

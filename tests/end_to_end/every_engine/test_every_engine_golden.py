@@ -64,8 +64,8 @@ def test_commands_print_the_golden_output_for_a_run(fairway: Fairway, place: Pla
         assert task["node"] == (None if place.engine == "local" else "str")
         task["node"] = "str"
     if place.engine == "batch":
-        assert found["show"]["task_list"][1]["ends"] == {}
-        found["show"]["task_list"][1]["ends"] = {"error": 1}
+        assert found["show"]["task_list"][1]["failures_by_cause"] == {}
+        found["show"]["task_list"][1]["failures_by_cause"] = {"error": 1}
     if os.environ.get("FAIRWAY_GOLDEN") == "write":
         GOLDEN.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
     assert json.loads(GOLDEN.read_text()) == found

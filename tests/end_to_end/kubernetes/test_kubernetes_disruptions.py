@@ -124,7 +124,10 @@ def test_kubernetes_task_restarts_in_a_new_pod_after_eviction_or_deletion(
     logs = fairway.within("logs", run).stdout
     assert waited.returncode == 0, waited.stdout + waited.stderr + logs
     shown = fairway.show(run)
-    assert (shown["state"], shown["task_list"][0]["ends"]) == ("succeeded", {"preemption": 1})
+    assert (shown["state"], shown["task_list"][0]["failures_by_cause"]) == (
+        "succeeded",
+        {"preemption": 1},
+    )
     saved = sorted(re.findall(r"saved on (\d+)$", logs, re.MULTILINE))
     assert saved == [str(rank) for rank in range(nodes)], logs
     said = sorted(re.findall(r"^attempt \d+ on \d+$", logs, re.MULTILINE))
@@ -178,7 +181,10 @@ def test_kubernetes_job_that_was_suspended_continues_with_another_attempt(
     logs = fairway.within("logs", run).stdout
     assert waited.returncode == 0, waited.stdout + waited.stderr + logs
     shown = fairway.show(run)
-    assert (shown["state"], shown["task_list"][0]["ends"]) == ("succeeded", {"preemption": 1})
+    assert (shown["state"], shown["task_list"][0]["failures_by_cause"]) == (
+        "succeeded",
+        {"preemption": 1},
+    )
     said = sorted(re.findall(r"^attempt \d+ on \d+$", logs, re.MULTILINE))
     assert said == [f"attempt {attempt} on {rank}" for attempt in (0, 1) for rank in range(nodes)]
 

@@ -53,7 +53,7 @@ class TestAgain:
         slurm.run("scontrol", "requeue", job_of(slurm, run))
         assert signs.lines(2)[1] == "attempt=1 count=1"
         [task] = outcome(fairway, run)["task_list"]
-        assert (task["attempts"], task["ends"]) == (2, {"preemption": 1})
+        assert (task["attempts"], task["failures_by_cause"]) == (2, {"preemption": 1})
         # Slurm may signal `sleep` before its shell, which then prints "Terminated".
         lines = fairway.within("logs", run).stdout.splitlines()
         first, why, second = (line for line in lines if "Terminated" not in line)
@@ -73,7 +73,7 @@ class TestAgain:
         assert second != first
         [task] = outcome(fairway, run)["task_list"]
         assert (task["attempts"], task["node"]) == (2, second)
-        assert task["ends"] == {"node": 1}
+        assert task["failures_by_cause"] == {"node": 1}
         said = "fairway: attempt 2: its node failed, and Slurm began it again; the checkpoint is"
         assert fairway.within("logs", run, "--attempt", "2").stdout.startswith(said)
 
@@ -95,7 +95,7 @@ class TestAgain:
         assert sorted(said[2:4]) == ["saved 0", "saved 1"]
         assert said[4:] == ["up 1", "up 1"]
         [task] = outcome(fairway, run)["task_list"]
-        assert (task["attempts"], task["ends"]) == (2, {"preemption": 1})
+        assert (task["attempts"], task["failures_by_cause"]) == (2, {"preemption": 1})
         why = "fairway: attempt 2: its nodes were taken away\n"
         assert fairway.within("logs", run, "--grep", "^fairway").stdout == why
 

@@ -89,7 +89,7 @@ def test_ssh_run_continues_without_a_host_that_died(
     assert why.startswith("fairway: attempt 2: node n2 could not be reached any more; the check")
     assert last == "xx"
     [task] = fairway.show(run)["task_list"]
-    assert (task["attempts"], task["ends"]) == (2, {"node": 1})
+    assert (task["attempts"], task["failures_by_cause"]) == (2, {"node": 1})
     assert "tries   ended by a lost node\n" in fairway.within("show", run).stdout
 
 

@@ -17,9 +17,9 @@ from fairway_core.target import Target
 from fairway_runner.engines.batch import outputs
 from fairway_runner.engines.batch.engine import BatchEngine
 from fairway_runner.engines.batch.schedules import BatchSchedules
-from fairway_runner.engines.batch.submission import Submission
-from fairway_runner.engines.outage import Refused
-from fairway_runner.runs.kept import KeptOutput
+from fairway_runner.engines.batch.submission import BatchSubmission
+from fairway_runner.engines.outage import RunRefused
+from fairway_runner.runs.output_files import RunOutput
 from fairway_runner.runs.store import Run
 
 
@@ -67,8 +67,8 @@ def planned(run: Run, *staged: Staged) -> None:
     (run.folder / "plan.json").write_text(plan.text())
 
 
-def kept(run: Run, brought: list[str]) -> KeptOutput:
-    return KeptOutput(run, 0, "model", lambda: brought.append(run.id))
+def kept(run: Run, brought: list[str]) -> RunOutput:
+    return RunOutput(run, 0, "model", lambda: brought.append(run.id))
 
 
 def test_batch_kept_input_in_the_same_account_is_staged_from_there(make_run: MakeRun) -> None:
@@ -135,8 +135,8 @@ def test_batch_kept_input_that_no_longer_exists_is_refused(
     planned(run, entry)
     engine: Any = BatchEngine(pool())
     engine.account, engine.storage = Mock(), Blobs()
-    monkeypatch.setattr(Submission, "job", Mock())
-    for kind in (Refused, UserError):
+    monkeypatch.setattr(BatchSubmission, "job", Mock())
+    for kind in (RunRefused, UserError):
         with pytest.raises(UserError, match="the input `init` no longer exists") as caught:
             engine.start(run, run.take_lock(), run.folder, {})
         assert type(caught.value) is kind

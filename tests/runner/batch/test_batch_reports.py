@@ -10,13 +10,13 @@ from pool import Files, refused
 from running import MakeRun
 
 from fairway_agent import state_files
-from fairway_agent.batch.notifications import Ending
+from fairway_agent.batch.notifications import ExitReport
 from fairway_agent.spec import WARN, IdleGpu, RunPlan
-from fairway_agent.state_files import Over, RunState, TaskState
+from fairway_agent.state_files import ExceededLimit, RunState, TaskState
 from fairway_boot.files import write_json
 from fairway_runner.engines.azure_calls import ServiceError
 from fairway_runner.engines.batch.poller import Poller, limited, write_state
-from fairway_runner.engines.batch.states import add_endings, add_shares, completed_state
+from fairway_runner.engines.batch.states import add_exit_reports, add_shares, completed_state
 from fairway_runner.engines.batch.submission import State
 from fairway_runner.engines.batch.task_files import TaskFiles, copy_figures
 from fairway_runner.runs.figures import figures
@@ -24,7 +24,7 @@ from fairway_runner.runs.store import Run
 
 WHY = "it was over its max_cost of 200 USD"
 SHARE, FIGURES = ("0", "wd/logs/share.txt"), ("0", "wd/logs/figures.txt")
-ENDING, ATTEMPT = ("0", "wd/logs/ending.json"), ("0", "wd/logs/attempt.txt")
+REPORT, ATTEMPT = ("0", "wd/logs/exit-report.json"), ("0", "wd/logs/attempt.txt")
 
 
 @pytest.fixture
@@ -48,26 +48,26 @@ class TestEndings:
     FAILED = TaskState("failed", attempt=3, started=1.0, ended=9.0, exit_code=124)
 
     @staticmethod
-    def ending(job: str = "r-1", task: str = "0", **state: Any) -> bytes:
+    def report(job: str = "r-1", task: str = "0", **state: Any) -> bytes:
         facts = {"state": "failed", "attempt": 0, "exit_code": 124, "held": 90.0, "reason": "x"}
-        made = Ending(job, task, "n1", TaskState(**{**facts, **state}), "max_cost", WHY)
+        made = ExitReport(job, task, "n1", TaskState(**{**facts, **state}), "max_cost", WHY)
         return json.dumps(made.to_json()).encode()
 
     @staticmethod
-    def look(run: Run, files: Any, status: TaskState) -> tuple[TaskState, Over | None]:
+    def look(run: Run, files: Any, status: TaskState) -> tuple[TaskState, ExceededLimit | None]:
         found = {0: status}
-        over = add_endings(TaskFiles(run, files, files, "r-1"), 0, found)
+        over = add_exit_reports(TaskFiles(run, files, files, "r-1"), 0, found)
         return found[0], over
 
     def test_batch_ending_is_read_from_storage_without_the_node(self, run: Run, files: Any) -> None:
-        files.stored["r-1/endings/0/0/ending.json"] = self.ending()
+        files.stored["r-1/exit-reports/0/0/exit-report.json"] = self.report()
         status, over = self.look(run, files, self.FAILED)
         assert (status.attempt, status.held, status.reason, status.started) == (0, 90.0, "x", 1.0)
-        assert over == Over("max_cost", WHY)
+        assert over == ExceededLimit("max_cost", WHY)
         known = {"state": "running", "limit": "max_cost", "reason": WHY}
         write_json(run.folder / "state.json", known)
-        found = add_endings(TaskFiles(run, files, files, "r-1"), 0, {})
-        assert found == Over("max_cost", WHY), "it was found before"
+        found = add_exit_reports(TaskFiles(run, files, files, "r-1"), 0, {})
+        assert found == ExceededLimit("max_cost", WHY), "it was found before"
 
     @pytest.mark.parametrize(
         "text",
@@ -76,21 +76,24 @@ class TestEndings:
             b"{",
             b"[" * 60_000,
             b"null",
-            ending(job="r-2"),
-            ending(task="1"),
-            ending(exit_code=0),
-            ending(state="running"),
+            report(job="r-2"),
+            report(task="1"),
+            report(exit_code=0),
+            report(state="running"),
         ],
     )
     def test_batch_ending_that_is_invalid_or_of_another_task_is_ignored(
         self, run: Run, files: Any, text: bytes
     ) -> None:
-        files.node[ENDING] = text
+        files.node[REPORT] = text
         assert self.look(run, files, self.FAILED) == (self.FAILED, None)
 
     def test_batch_ending_sets_the_limit_before_and_after_the_run_ends(self) -> None:
-        """All endings may have been read before the run ends, and none is requested again."""
-        over, going = Over("max_cost", WHY), RunState("running", started=1.0, tasks={"failed": 1})
+        """All exit reports may have been read before the run ends, and none is requested again."""
+        over, going = (
+            ExceededLimit("max_cost", WHY),
+            RunState("running", started=1.0, tasks={"failed": 1}),
+        )
         known = limited(going, over)
         assert known == replace(going, limit="max_cost", reason=WHY)
         ended = limited(replace(known, state="cancelled", ended=9.0), over)
@@ -108,7 +111,7 @@ class TestEndings:
 
     def test_batch_ending_is_requested_once_for_an_ended_task(self, run: Run, files: Any) -> None:
         write_json(run.folder / "job.json", {})
-        files.node[ENDING] = self.ending()
+        files.node[REPORT] = self.report()
         times = {"startTime": "2026-03-01T12:00:00Z", "endTime": "2026-03-01T12:00:05Z"}
         info = {**times, "exitCode": 124, "result": "failure"}
         files.tasks = lambda *_: [{"id": "0", "state": "completed", "executionInfo": info}]
@@ -122,8 +125,8 @@ class TestEndings:
         self, run: Run, files: Any
     ) -> None:
         (run.folder / "plan.json").write_text(RunPlan("r-1", "/x").text())
-        said = json.loads(self.ending(exit_code=74)) | {"limit": None, "why": None}
-        files.node[ENDING] = json.dumps(said).encode()
+        said = json.loads(self.report(exit_code=74)) | {"limit": None, "why": None}
+        files.node[REPORT] = json.dumps(said).encode()
         status, over = self.look(run, files, replace(self.FAILED, exit_code=74))
         assert (status.reason, over, files.asked) == ("x", None, 1)
 
@@ -134,8 +137,8 @@ class TestEndings:
         (run.folder / "plan.json").write_text(plan.text())
         status = TaskState("running", attempt=1)
         assert self.look(run, files, status) == (status, None)
-        warned = Ending("r-1", "0", "n1", replace(status, reason="idle"))
-        files.node[ENDING] = json.dumps(warned.to_json()).encode()
+        warned = ExitReport("r-1", "0", "n1", replace(status, reason="idle"))
+        files.node[REPORT] = json.dumps(warned.to_json()).encode()
         assert self.look(run, files, status)[0].reason == "idle"
         assert completed_state(TaskState("running", attempt=2), warned).reason is None
 
@@ -151,7 +154,7 @@ class TestEndings:
         assert run.status.reason is None
 
 
-LENT = {"attempt": 1, "gpus": [2, 3], "cores": [24, 25, 26], "part": 0.25}
+ALLOCATION = {"attempt": 1, "gpus": [2, 3], "cores": [24, 25, 26], "node_fraction": 0.25}
 
 
 class TestShares:
@@ -169,22 +172,22 @@ class TestShares:
         self, run: Run, files: Any
     ) -> None:
         assert self.told(run, files) == self.RUNS, "it waits on its node"
-        files.node[SHARE] = json.dumps(LENT).encode()
+        files.node[SHARE] = json.dumps(ALLOCATION).encode()
         known = self.told(run, files)
-        assert (known.gpus, known.cores, known.part) == ("2-3", "24-26", 0.25)
+        assert (known.gpus, known.cores, known.node_fraction) == ("2-3", "24-26", 0.25)
         assert self.told(run, files, known) == known
         assert files.asked == 2
-        files.node[SHARE] = json.dumps(LENT).encode()
+        files.node[SHARE] = json.dumps(ALLOCATION).encode()
         again = replace(self.RUNS, attempt=2, started=200.0)
         assert self.told(run, files, again) == again, "this is what the one before has said"
-        files.node[SHARE] = json.dumps({**LENT, "attempt": 2, "gpus": [0, 1]}).encode()
+        files.node[SHARE] = json.dumps({**ALLOCATION, "attempt": 2, "gpus": [0, 1]}).encode()
         assert self.told(run, files, again).gpus == "0-1"
 
     def test_batch_share_of_an_ended_task_is_read_from_storage(self, run: Run, files: Any) -> None:
-        files.stored["r-1/0/share.txt"] = json.dumps(LENT).encode()
+        files.stored["r-1/0/share.txt"] = json.dumps(ALLOCATION).encode()
         assert self.told(run, files).gpus is None, "it is not there before the end"
         ended = replace(self.RUNS, state="succeeded", ended=300.0)
-        assert self.told(run, files, ended).part == 0.25
+        assert self.told(run, files, ended).node_fraction == 0.25
 
     def test_batch_share_is_not_requested_for_queued_or_full_node_tasks(
         self, run: Run, files: Any
@@ -204,16 +207,16 @@ class TestShares:
             b"[" * 100_000,
             b"[]",
             *(
-                json.dumps({**LENT, **wrong}).encode()
+                json.dumps({**ALLOCATION, **wrong}).encode()
                 for wrong in (
                     {"gpus": "0-99999999999"},
                     {"gpus": [-1]},
                     {"gpus": [10**9]},
                     {"gpus": [True]},
                     {"cores": [0] * 5000},
-                    {"part": 0},
-                    {"part": 1.5},
-                    {"part": "\x1b[2J"},
+                    {"node_fraction": 0},
+                    {"node_fraction": 1.5},
+                    {"node_fraction": "\x1b[2J"},
                     {"attempt": -1},
                     {"attempt": None},
                 )

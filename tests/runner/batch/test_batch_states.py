@@ -84,7 +84,7 @@ def test_batch_task_that_has_ended_keeps_its_known_state_unless_cancelled() -> N
 
 def test_batch_task_keeps_its_share_only_during_its_attempt() -> None:
     task: dict[str, Any] = {"state": "running", "executionInfo": {"startTime": BEGAN}}
-    known = replace(states.task_status(task, ACTIVE, 0, None), gpus="2-3", part=0.25)
+    known = replace(states.task_status(task, ACTIVE, 0, None), gpus="2-3", node_fraction=0.25)
     assert states.task_status(task, ACTIVE, 0, None, known) == known
     task["executionInfo"] = {"startTime": ENDED}
     assert states.task_status(task, ACTIVE, 0, None, known).gpus is None

@@ -15,8 +15,8 @@ from fairway_agent.spec import RunPlan
 from fairway_runner.engines.azure_calls import ServiceError
 from fairway_runner.engines.batch import client
 from fairway_runner.engines.batch.engine import BatchEngine
-from fairway_runner.engines.batch.submission import State, Submission, find_own_job
-from fairway_runner.engines.outage import Refused, Unavailable
+from fairway_runner.engines.batch.submission import BatchSubmission, State, find_own_job
+from fairway_runner.engines.outage import RunRefused, Unavailable
 
 TASKS = [{"id": "0"}, {"id": "1"}]
 NONE: Any = None
@@ -35,7 +35,7 @@ def sending(answer: Any) -> Any:
 
     calls = SimpleNamespace(deadline=0.0, stopped=SimpleNamespace(wait=lambda _: False))
     account: Any = SimpleNamespace(add_tasks=add_tasks, calls=calls)
-    return Submission(NONE, account, NONE, NONE, NONE)
+    return BatchSubmission(NONE, account, NONE, NONE, NONE)
 
 
 def test_batch_submission_names_a_task_that_is_too_large() -> None:
@@ -72,8 +72,8 @@ def test_batch_submission_with_the_id_of_another_job_or_schedule_is_refused_and_
     code: str, job: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("fairway_runner.engines.batch.outputs.missing_inputs", lambda *_: {})
-    monkeypatch.setattr(Submission, "job", lambda _: JOB)
-    with pytest.raises(Refused) as caught:
+    monkeypatch.setattr(BatchSubmission, "job", lambda _: JOB)
+    with pytest.raises(RunRefused) as caught:
         to_a_full_account(job, code).send()
     found = caught.value.findings[0]
     assert (found.id, "`job-a`" in found.message) == ("taken-run-id", True)
@@ -171,13 +171,13 @@ def test_batch_submission_failure_stops_its_own_threads_but_no_later_calls() -> 
 
 def to_a_full_account(
     job: dict[str, Any] | None, code: str = "ActiveJobAndScheduleQuotaReached"
-) -> Submission:
+) -> BatchSubmission:
     """Returns a submission to an account that refuses jobs with this code, and has this one."""
     create = Mock(side_effect=refused(409, code))
     account: Any = SimpleNamespace(create_job=create, calls=SimpleNamespace(deadline=600.0))
     account.find_job = account.job = lambda _: job
     run: Any = SimpleNamespace(id="job-a", record=SimpleNamespace(tasks=1, created=1e9))
-    return Submission(run, account, NONE, State(0, jobs=("job-a",)), NONE)
+    return BatchSubmission(run, account, NONE, State(0, jobs=("job-a",)), NONE)
 
 
 @pytest.mark.parametrize("run", ["a", "digits-abcdef", "a" * 63])

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from targets import target_of
 
-from fairway_agent.resources import Wanted
+from fairway_agent.resources import ResourceRequest
 from fairway_agent.spec import WARN, Budget, IdleGpu, Output, Receiver, RunPlan, Staged, TaskSpec
 from fairway_runner.engines.azure_storage import Storage
-from fairway_runner.engines.batch.request_builder import Blobs, RequestBuilder, is_ending
+from fairway_runner.engines.batch.request_builder import Blobs, RequestBuilder, is_exit_report
 from fairway_runner.jobs.job import Job
 
 IDENTITY = "/subscriptions/0/identities/pool"
@@ -242,17 +242,17 @@ class TestContainers:
     [
         (None, None, None),
         (8, None, 8),
-        (8, Wanted(gpus=3), 3),
-        (8, Wanted(cores=12), 1),
-        (8, Wanted(cores=13), 2),
-        (8, Wanted(gpus=1, cores=96), 8),
-        (8, Wanted(gpus=0), 1),
-        (4, Wanted(gpus=3), 2),
-        (96, Wanted(gpus=1), 12),
+        (8, ResourceRequest(gpus=3), 3),
+        (8, ResourceRequest(cores=12), 1),
+        (8, ResourceRequest(cores=13), 2),
+        (8, ResourceRequest(gpus=1, cores=96), 8),
+        (8, ResourceRequest(gpus=0), 1),
+        (4, ResourceRequest(gpus=3), 2),
+        (96, ResourceRequest(gpus=1), 12),
     ],
 )
 def test_batch_task_requires_slots_by_its_share_of_the_node(
-    slots: int | None, wanted: Wanted | None, required: int | None
+    slots: int | None, wanted: ResourceRequest | None, required: int | None
 ) -> None:
     """Tasks that Batch starts together never need more than the node has."""
     requests = wire(size="Standard_ND96isr_H100_v5", slots=slots)
@@ -260,18 +260,18 @@ def test_batch_task_requires_slots_by_its_share_of_the_node(
     assert task.get("requiredSlots") == required
     assert ("requiredSlots" in task) is (required is not None)
     requests = wire(size="Standard_D16s_v6", slots=4)  # has no GPUs
-    assert requests.task(replace(SPEC, wanted=Wanted(cores=5)))["requiredSlots"] == 2
+    assert requests.task(replace(SPEC, wanted=ResourceRequest(cores=5)))["requiredSlots"] == 2
 
 
 class TestEndings:
-    """Endings that tasks write are kept only if something reads them."""
+    """Exit reports that tasks write are kept only if something reads them."""
 
     HEARS = Receiver("https://x.io/", ("failed",), "auto")
 
     def test_batch_job_release_notifies_only_if_the_plan_has_a_receiver(self) -> None:
         made = wire()
         assert made.job_spec("x", {})["jobReleaseTask"]["commandLine"].endswith("/fairway/r'")
-        assert not any(map(is_ending, made.task(SPEC)["outputFiles"]))
+        assert not any(map(is_exit_report, made.task(SPEC)["outputFiles"]))
         assert made.job_spec("x", {})["commonEnvironmentSettings"] == [
             {"name": "FAIRWAY_RUN", "value": "r"}
         ]
@@ -283,7 +283,7 @@ class TestEndings:
         both = wire(setup, notify=self.HEARS).job_spec("x", {})["jobReleaseTask"]["commandLine"]
         assert both.index("tell") < both.index("release"), "which may be cut off"
         [brought] = release["resourceFiles"]
-        assert (brought["blobPrefix"], brought["filePath"]) == ("r/endings/2/", "endings")
+        assert (brought["blobPrefix"], brought["filePath"]) == ("r/exit-reports/2/", "exit-reports")
         assert brought["identityReference"] == {"resourceId": IDENTITY}
         assert release["environmentSettings"] == [
             {"name": "FAIRWAY_DONE", "value": '{"succeeded": 3}'}
@@ -302,8 +302,11 @@ class TestEndings:
     )
     def test_batch_task_uploads_its_ending_if_a_limit_is_set(self, plan: dict[str, Any]) -> None:
         made = wire(**plan)
-        [kept] = filter(is_ending, made.task(SPEC)["outputFiles"])
+        [kept] = filter(is_exit_report, made.task(SPEC)["outputFiles"])
         place = kept["destination"]["container"]
-        assert (kept["filePattern"], place["path"]) == ("logs/ending*.json", "r/endings/0/0")
+        assert (kept["filePattern"], place["path"]) == (
+            "logs/exit-report*.json",
+            "r/exit-reports/0/0",
+        )
         assert kept["uploadOptions"] == {"uploadCondition": "taskcompletion"}
         assert "resourceFiles" not in made.job_spec("x", {})["jobReleaseTask"]

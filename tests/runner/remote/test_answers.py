@@ -37,7 +37,7 @@ from fairway_agent.state_files import RunState
 from fairway_core.findings import UserError
 from fairway_runner.engines.engine import engine_for
 from fairway_runner.engines.kubernetes.engine import KubernetesEngine
-from fairway_runner.engines.outage import Refused, TargetUnavailable
+from fairway_runner.engines.outage import RunRefused, TargetUnavailable
 from fairway_runner.engines.remote import mirror, submission_state
 from fairway_runner.engines.remote.connection import Ended, Here, is_here
 from fairway_runner.engines.remote.engine import RemoteEngine
@@ -95,7 +95,9 @@ def test_mirror_adopt_records_the_local_target_and_the_last_task(tmp_path: Path)
     assert mirror_of(listing(FILES, submission=2)).adopt(store, TARGET) == []
     (run,) = store.all()
     assert json.loads((run.folder / "target.json").read_text()) == TARGET.record()
-    assert submission_state.Submission.read(run) == submission_state.Submission(2, complete=True)
+    assert submission_state.SubmissionRecord.read(run) == submission_state.SubmissionRecord(
+        2, complete=True
+    )
     last = json.dumps({**TASK, "index": "finally"})
     files = {**FILES, "run.json": json.dumps({**RECORD, "tasks": 2}), "finally.jsonl": last}
     store = RunStore(tmp_path / "other")
@@ -152,7 +154,7 @@ def test_mirror_refresh_refuses_a_damaged_state_and_writes_nothing(
     tmp_path: Path, make_run: MakeRun, change: dict[str, Any]
 ) -> None:
     run = make_run("job-aaaaaa", state="running", engine="ssh", target="lab")
-    submission_state.Submission(0, complete=True).write(run)
+    submission_state.SubmissionRecord(0, complete=True).write(run)
     (run.folder / "tasks" / "0" / "state.json").unlink()
     before = everything_in(tmp_path)
     whole = {"state": {"state": "running"}, "tasks": {}, "logs": {}, "more": False, **change}
@@ -212,7 +214,7 @@ def test_mirror_publish_reports_code_that_no_longer_exists(
 
 @pytest.mark.parametrize(
     ("fault", "before", "kind"),
-    [("refused-job", 0, Refused), ("refused-job", 1, UserError), ("no-answer", 0, UserError)],
+    [("refused-job", 0, RunRefused), ("refused-job", 1, UserError), ("no-answer", 0, UserError)],
 )
 def test_remote_hand_over_lets_only_a_refused_first_submission_go_to_another_target(
     monkeypatch: pytest.MonkeyPatch, make_run: MakeRun, fault: str, before: int, kind: Any
@@ -220,10 +222,10 @@ def test_remote_hand_over_lets_only_a_refused_first_submission_go_to_another_tar
     said = {"fault": {"id": fault, "message": "no", "hint": "", "exit_code": 2}}
     monkeypatch.setattr(SlurmEngine, "remote_host", mirror_of(said).remote)
     monkeypatch.setattr(SlurmEngine, "request", lambda *_: RunsRequest())
-    last = submission_state.Submission(before)
+    last = submission_state.SubmissionRecord(before)
     with pytest.raises(UserError) as caught:
         SlurmEngine(target_of("slurm")).hand_over(make_run("job-aaaaaa"), last, "c" * 16)
-    assert isinstance(caught.value, Refused) is (kind is Refused)
+    assert isinstance(caught.value, RunRefused) is (kind is RunRefused)
     assert caught.value.findings[0].id == fault
 
 
@@ -246,7 +248,7 @@ def test_remote_engine_calls_only_existing_agent_functions(kind: type[RemoteEngi
 def test_mirror_refresh_limits_the_unpacked_size_of_a_log_piece(make_run: MakeRun) -> None:
     """A few compressed kilobytes could fill the disk."""
     run = make_run("job-aaaaaa", state="running", engine="ssh", target="lab")
-    submission_state.Submission(0, complete=True).write(run)
+    submission_state.SubmissionRecord(0, complete=True).write(run)
     (run.folder / "tasks" / "0" / "state.json").unlink()
     data = base64.b64encode(zlib.compress(bytes(64 << 20))).decode()
     logs = {"0": {"offset": 0, "data": data, "more": False}}
@@ -260,7 +262,7 @@ def piece(text: bytes, offset: object = 0) -> dict[str, Any]:
 
 
 def bring_samples(run: Run, nodes: object, *, more: bool = False) -> None:
-    submission_state.Submission(0, complete=True).write(run)
+    submission_state.SubmissionRecord(0, complete=True).write(run)
     whole = {"state": {"state": "running"}, "samples": nodes, "more": more}
     mirror_of({"answer": {"runs": {run.id: whole}}}).refresh([run], samples=True)
 

@@ -20,10 +20,10 @@ from targets import target_of
 from fairway_agent import control, main
 from fairway_agent.shared.reports import Piece, RunReport, RunsReport, RunsRequest
 from fairway_agent.shared.runs import adopt
-from fairway_agent.spec import Chained, RunPlan
-from fairway_boot.files import Fault
+from fairway_agent.spec import RunOutputInput, RunPlan
+from fairway_boot.files import AgentError
 from fairway_core.findings import UserError
-from fairway_runner.engines.outage import Refused
+from fairway_runner.engines.outage import RunRefused
 from fairway_runner.engines.remote import submission_state
 from fairway_runner.engines.remote.connection import Command, Ended, Here
 from fairway_runner.engines.remote.mirror import Mirror, add_pieces
@@ -58,7 +58,7 @@ def submitted(tmp_path: Path, name: str = "job-1", tasks: int = 1) -> Run:
     record = RunRecord(name, "job", "pair", time.time(), tasks, "job.yaml", "0", engine="ssh")
     run, lock = RunStore(tmp_path / ".fairway").create(record, {"plan.json": "{}"})
     os.close(lock)
-    submission_state.Submission(0, complete=True).write(run)
+    submission_state.SubmissionRecord(0, complete=True).write(run)
     return run
 
 
@@ -161,12 +161,12 @@ def test_mirror_refresh_fetches_samples_of_an_ended_run_once(
     say(folder / "tasks" / "0", "running", b"", attempt=0)
     say(folder, "running")
     mirror.refresh([run], samples=True)
-    assert not submission_state.Submission.read(run).sampled
+    assert not submission_state.SubmissionRecord.read(run).sampled
     (folder / "figures" / "n1.jsonl").write_bytes(long)
     say(folder / "tasks" / "0", "failed", b"log", exit_code=1, attempt=0)
     say(folder, "failed")
     mirror.refresh([run])
-    assert not submission_state.Submission.read(run).sampled, "nobody asked for them"
+    assert not submission_state.SubmissionRecord.read(run).sampled, "nobody asked for them"
     mirror.refresh([run], samples=True)
     assert (run.folder / "figures" / "n1.jsonl").read_bytes() == long
     calls = counted(mirror, monkeypatch)
@@ -176,7 +176,7 @@ def test_mirror_refresh_fetches_samples_of_an_ended_run_once(
     assert run.log_text(0) == "log"
     (run.folder / "retry.json").write_text('{"only": [0], "done": {}, "is_set_up": true}')
     submission_state.begin(run, retry=True)
-    assert not submission_state.Submission.read(run).sampled
+    assert not submission_state.SubmissionRecord.read(run).sampled
 
 
 def test_retry_of_a_run_that_ended_before_it_was_submitted_is_a_new_submission(
@@ -184,7 +184,7 @@ def test_retry_of_a_run_that_ended_before_it_was_submitted_is_a_new_submission(
 ) -> None:
     """The target does not complete one that somebody has cancelled."""
     run = submitted(tmp_path)
-    submission_state.Submission(0).write(run)
+    submission_state.SubmissionRecord(0).write(run)
     (run.folder / "retry.json").write_text('{"only": [0], "done": {}, "is_set_up": true}')
     for state, number in (("queued", 0), ("cancelled", 1)):
         say(run.folder, state)
@@ -208,7 +208,7 @@ def test_mirror_refresh_completes_the_log_despite_a_concurrent_fetch_of_samples(
 
     meanwhile(monkeypatch, other)
     mirror.refresh([run], logs=True)
-    assert (run.log_text(0), submission_state.Submission.read(run).sampled) == ("log", True)
+    assert (run.log_text(0), submission_state.SubmissionRecord.read(run).sampled) == ("log", True)
 
 
 def test_mirror_refresh_does_not_write_the_record_of_a_submission_in_progress(
@@ -216,7 +216,7 @@ def test_mirror_refresh_does_not_write_the_record_of_a_submission_in_progress(
 ) -> None:
     """The submitting command records itself that the cluster has the run, which may have ended."""
     run = submitted(tmp_path)
-    submission_state.Submission(0).write(run)
+    submission_state.SubmissionRecord(0).write(run)
     say(there(tmp_path, run), "succeeded")
     before = (run.folder / "engine.json").stat()
     mirror.refresh([run], samples=True)
@@ -256,7 +256,7 @@ def test_mirror_refresh_marks_runs_without_folder_as_lost_and_keeps_fetching_sam
     run = submitted(tmp_path, "job-2")
     say(there(tmp_path, run), "lost")
     mirror.refresh([run], samples=True)
-    assert not submission_state.Submission.read(run).sampled
+    assert not submission_state.SubmissionRecord.read(run).sampled
 
 
 def test_mirror_refresh_reports_an_interrupted_submission_but_none_in_progress(
@@ -278,8 +278,8 @@ def test_mirror_refresh_does_not_lose_a_run_that_is_submitted_meanwhile(
 ) -> None:
     """The host does not have the run when it is asked, and has it when it has answered."""
     run = submitted(tmp_path)
-    submission_state.Submission(0).write(run)
-    taken_over = submission_state.Submission(0, complete=True)
+    submission_state.SubmissionRecord(0).write(run)
+    taken_over = submission_state.SubmissionRecord(0, complete=True)
     meanwhile(monkeypatch, lambda: taken_over.write(run))
     mirror.refresh([run])
     assert run.state == "queued"
@@ -307,7 +307,7 @@ def test_mirror_publish_is_repeatable_and_refuses_another_run_of_the_same_id(
         (each.folder / "plan.json").write_text(RunPlan(each.id, "/x").text())
     mirror.publish(run, code)
     mirror.publish(run, code)
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(RunRefused) as caught:
         mirror.publish(other, code)
     assert (caught.value.findings[0].id, caught.value.exit_code) == ("taken-run-id", 2)
     (received,) = (tmp_path / "shared" / "runs").iterdir()
@@ -327,10 +327,10 @@ def test_resumed_submission_is_not_refused_for_an_input_that_is_gone(tmp_path: P
     """Its tasks may run: nothing of it is forgotten, and no other target gets it."""
     run = submitted(tmp_path)
     (run.folder / "engine.json").unlink()
-    entry = Chained("model", "runs/first/model")
-    (run.folder / "plan.json").write_text(RunPlan(run.id, "/x", chained=(entry,)).text())
+    entry = RunOutputInput("model", "runs/first/model")
+    (run.folder / "plan.json").write_text(RunPlan(run.id, "/x", run_inputs=(entry,)).text())
     made = SshEngine(target_of("ssh", {"host": "localhost", "shared": str(tmp_path / "shared")}))
-    for kind in (Refused, UserError):
+    for kind in (RunRefused, UserError):
         with pytest.raises(UserError, match="the input `model` no longer exists") as caught:
             made.start(run, run.take_lock(), tmp_path / "code", {})
         assert type(caught.value) is kind
@@ -354,7 +354,7 @@ def test_remote_remove_deletes_code_with_its_last_run(mirror: Mirror, tmp_path: 
 
 
 def test_remote_adopt_of_code_that_did_not_arrive_raises_a_fault(tmp_path: Path) -> None:
-    with pytest.raises(Fault) as caught:
+    with pytest.raises(AgentError) as caught:
         adopt(tmp_path / "code", "c" * 16, "job-1", "the code")
     assert caught.value.record["message"] == f"the code is not at {tmp_path}/code/{'c' * 16}"
     assert "submit it again" in caught.value.record["hint"]
@@ -374,7 +374,9 @@ def test_mirror_require_latest_reports_a_retry_from_another_machine(
     say(folder, "succeeded", submission=1)
     refused(lambda: mirror.require_latest(run), "job-1 was retried from elsewhere")
     assert (run.state, run.task_status(0).exit_code) == ("succeeded", 0)
-    assert submission_state.Submission.read(run) == submission_state.Submission(1, complete=True)
+    assert submission_state.SubmissionRecord.read(run) == submission_state.SubmissionRecord(
+        1, complete=True
+    )
     mirror.require_latest(run)
 
 

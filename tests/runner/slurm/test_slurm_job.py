@@ -99,13 +99,23 @@ def test_slurm_task_with_a_temporarily_full_disk_ends_with_its_exit_code(
     [
         ({"state": "running"}, {"node": 1}, {"node": 1}, None),
         ({"state": "running"}, {}, {"node": 1}, None),
-        ({"state": "running", "ends": {"node": 1}}, {"node": 1}, {"node": 2}, "node: 1"),
+        (
+            {"state": "running", "failures_by_cause": {"node": 1}},
+            {"node": 1},
+            {"node": 2},
+            "node: 1",
+        ),
         ({"state": "running", "stopped": True}, {"preemption": 0}, {"preemption": 1}, "emption: 0"),
         ({"state": "running", "stopped": True}, {"node": 0}, {"preemption": 1}, None),
         # An end that was counted while the task was queued is not counted again.
-        ({"state": "queued", "ends": {"node": 1}}, {"node": 1}, {"node": 1}, None),
+        ({"state": "queued", "failures_by_cause": {"node": 1}}, {"node": 1}, {"node": 1}, None),
         # Recorded by an earlier submission.
-        ({"state": "failed", "ends": {"node": 9}, "submission": 1}, {"node": 1}, None, None),
+        (
+            {"state": "failed", "failures_by_cause": {"node": 9}, "submission": 1},
+            {"node": 1},
+            None,
+            None,
+        ),
     ],
 )
 def test_slurm_task_that_lost_its_node_starts_again_within_its_retry_limits(
@@ -122,7 +132,7 @@ def test_slurm_task_that_lost_its_node_starts_again_within_its_retry_limits(
     (task / "state.json").write_text(json.dumps(facts))
     done = run_job(tmp_path, "true", "n1", retry_limits=limits)
     known = state(tmp_path)
-    assert known.get("ends") == ends
+    assert known.get("failures_by_cause") == ends
     if reason is None:
         assert (done.returncode, known["state"], known["attempt"]) == (0, "succeeded", 2)
         return

@@ -9,7 +9,7 @@ import pytest
 from fairway_agent.control import Part
 from fairway_agent.shared.reports import SubmitRequest
 from fairway_agent.slurm import nodes
-from fairway_boot.files import Fault
+from fairway_boot.files import AgentError
 from fairway_boot.imds import Event, Metadata
 from fairway_boot.slurm import commands, eviction
 from fairway_boot.slurm.settings import Settings
@@ -25,8 +25,8 @@ from fairway_boot.slurm.settings import Settings
 def test_slurm_node_action_that_slurm_refuses_is_reported_with_a_hint(
     monkeypatch: pytest.MonkeyPatch, said_by_slurm: str, hint: str
 ) -> None:
-    monkeypatch.setattr(commands, "run", Mock(side_effect=commands.Refused(said_by_slurm)))
-    with pytest.raises(Fault) as caught:
+    monkeypatch.setattr(commands, "run", Mock(side_effect=commands.CommandFailed(said_by_slurm)))
+    with pytest.raises(AgentError) as caught:
         nodes._act("drain", "nd-9")
     assert caught.value.record["message"] == f"Slurm does not drain nd-9: {said_by_slurm}"
     assert hint in caught.value.record["hint"]
@@ -56,7 +56,7 @@ def test_slurm_partition_that_does_not_exist_is_reported_with_the_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(commands, "run", lambda words: "" if "-p" in words else "nd\nhb\n")
-    with pytest.raises(Fault) as raised:
+    with pytest.raises(AgentError) as raised:
         nodes.partition_resources(SubmitRequest("job-a", 0, partition="nb"))
     assert raised.value.record["hint"] == "it has: hb, nd"
 

@@ -14,13 +14,13 @@ from targets import target_of
 from fairway_agent import control
 from fairway_agent.shared.reports import CancelRequest, RunRequest, StatesRequest
 from fairway_agent.slurm import runs
-from fairway_agent.slurm.jobs import Element
+from fairway_agent.slurm.jobs import SlurmJob
 from fairway_agent.spec import RunPlan
 from fairway_agent.state_files import RunState
-from fairway_boot.files import NO_ANSWER, Fault
+from fairway_boot.files import NO_ANSWER, AgentError
 from fairway_boot.slurm import commands
 from fairway_core.findings import UserError
-from fairway_runner.engines.outage import Absence, clock
+from fairway_runner.engines.outage import OutageTolerance, clock
 from fairway_runner.engines.remote import submission_state
 from fairway_runner.engines.remote.mirror import Mirror
 from fairway_runner.engines.slurm import SlurmEngine
@@ -33,7 +33,7 @@ TARGET = target_of("slurm")
 def test_slurm_states_without_an_answer_of_slurm_come_from_the_files_of_tasks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str
 ) -> None:
-    silent = Mock(side_effect=Fault(fault, "slurmctld does not answer"))
+    silent = Mock(side_effect=AgentError(fault, "slurmctld does not answer"))
     monkeypatch.setattr(runs, "reconcile_all", silent)
     folder = tmp_path / "runs" / "job-1"
     (folder / "tasks" / "0").mkdir(parents=True)
@@ -41,7 +41,7 @@ def test_slurm_states_without_an_answer_of_slurm_come_from_the_files_of_tasks(
     (folder / "state.json").write_text(json.dumps({"state": "running"}))
     request = StatesRequest({"job-1": RunRequest(logs={"0": 0})})
     if fault != NO_ANSWER:
-        with pytest.raises(Fault):
+        with pytest.raises(AgentError):
             runs.states(tmp_path, request, io.BytesIO())
         return
     found = runs.states(tmp_path, request, io.BytesIO())
@@ -90,7 +90,7 @@ def test_slurm_cancel_of_a_damaged_run_finds_its_jobs_by_name(
     going_run(tmp_path / "runs" / "job-1")
     (tmp_path / "runs" / "job-1" / "control.json").write_text('{"parts": [')
     comment = control.own_comment(tmp_path / "runs" / "job-1") + "tasks 0 0"
-    listed = Element("7", -1, "RUNNING", "", "", "", comment)
+    listed = SlurmJob("7", -1, "RUNNING", "", "", "", comment)
     ordered: list[Sequence[str]] = []
     monkeypatch.setattr(runs, "jobs_named", lambda _: [listed])
     monkeypatch.setattr(commands, "run", ordered.append)
@@ -101,7 +101,7 @@ def test_slurm_cancel_of_a_damaged_run_finds_its_jobs_by_name(
 def test_slurm_states_end_a_run_whose_predecessor_is_damaged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ended = Element("7", -1, "CANCELLED", "DependencyNeverSatisfied", "", "", "")
+    ended = SlurmJob("7", -1, "CANCELLED", "DependencyNeverSatisfied", "", "", "")
     monkeypatch.setattr(runs, "jobs_named", lambda _: [ended])
     for name, after in (("job-1", ()), ("job-2", ("job-1",))):
         going_run(tmp_path / "runs" / name, after)
@@ -116,7 +116,7 @@ def test_slurm_refresh_without_an_answer_warns_once_until_the_deadline(
     make_run: Callable[..., Run], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     run = make_run("job-aaaaaa", state="running", engine="slurm", target="nd")
-    submission_state.Submission(0, complete=True).write(run)
+    submission_state.SubmissionRecord(0, complete=True).write(run)
     said = ["", "away", "away", "", "away"]
     monkeypatch.setattr(SlurmEngine, "mirror", property(lambda _: Mirror(None)))  # type: ignore[arg-type]
     monkeypatch.setattr(Mirror, "refresh", lambda *_, **__: said.pop(0))
@@ -133,6 +133,6 @@ def test_slurm_refresh_without_an_answer_warns_once_until_the_deadline(
     assert (caught.value.findings[0].id, caught.value.exit_code) == (NO_ANSWER, 5)
     said[:] = ["away"]
     with pytest.raises(UserError, match="away"):
-        Absence(run, 600.0).look(
+        OutageTolerance(run, 600.0).call(
             lambda: engine.refresh([run])
         )  # without waiting for another deadline

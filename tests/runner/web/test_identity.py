@@ -10,7 +10,7 @@ import jwt
 import pytest
 from entra import AUDIENCE, TENANT, Entra, EntraKeys
 
-from fairway_web.auth import Refused, Verifier
+from fairway_web.auth import RequestDenied, Verifier
 from fairway_web.roles import Role
 
 LOGIN = "https://login.microsoftonline.com"
@@ -22,7 +22,7 @@ def verifier(keys: EntraKeys) -> Verifier:
 
 
 def refusal(verifier: Verifier, token: str) -> tuple[int, str]:
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(RequestDenied) as caught:
         verifier.person(token)
     assert token[:40] not in caught.value.message or not token
     return caught.value.status, caught.value.message

@@ -26,7 +26,7 @@ from starlette.testclient import TestClient
 from fairway_cli.commands import serve as serve_command
 from fairway_runner.runs.store import RunStore
 from fairway_simulator.certificate import serve_as_localhost
-from fairway_web.auth import ByToken, Refused, SigningKeys
+from fairway_web.auth import ByToken, RequestDenied, SigningKeys
 from fairway_web.server import Address, _recorded, on_loopback, socket_file
 
 pytestmark = pytest.mark.integration
@@ -307,7 +307,7 @@ def test_signing_keys_are_read_by_trusted_https_without_redirects(login: tuple[s
         (f"{host}/list", str(authorities), "did not return a JSON object"),
         ("localhost:1", str(authorities), "Connection refused"),
     ):
-        with pytest.raises(Refused, match=why):
+        with pytest.raises(RequestDenied, match=why):
             SigningKeys(f"https://{start}", TENANT, trusted).find("one")
 
 

@@ -16,7 +16,7 @@ from fairway_simulator.kubernetes import Fault, KubernetesCluster
 from fairway_simulator.kubernetes.api.patches import MERGE, STRATEGIC, patched
 from fairway_simulator.kubernetes.api.resources import CONFIG_MAPS, PODS
 from fairway_simulator.kubernetes.api.store import Change, Store
-from fairway_simulator.kubernetes.client import Client, Refused
+from fairway_simulator.kubernetes.client import Client, ErrorResponse
 from fairway_simulator.kubernetes.controllers.job_state import parsed, spelled
 from fairway_simulator.kubernetes.controllers.loop import Loop
 
@@ -44,10 +44,10 @@ def test_kubernetes_api_stale_update_or_delete_is_a_conflict(
     old = client.get(f"{maps}/m")
     about = {"metadata": {"resourceVersion": old["metadata"]["resourceVersion"]}}
     client.send("PATCH", f"{maps}/m", {**about, "data": {"a": "2"}}, MERGE)
-    with pytest.raises(Refused, match="the object has been modified") as refused:
+    with pytest.raises(ErrorResponse, match="the object has been modified") as refused:
         client.send("PATCH", f"{maps}/m", {**about, "data": {"a": "3"}}, MERGE)
     assert refused.value.code == 409
-    with pytest.raises(Refused, match="does not match the UID in record") as refused:
+    with pytest.raises(ErrorResponse, match="does not match the UID in record") as refused:
         client.send("DELETE", f"{maps}/m", {"preconditions": {"uid": "another"}})
     assert refused.value.code == 409
     assert client.get(f"{maps}/m")["data"] == {"a": "2"}
@@ -76,7 +76,7 @@ def test_kubernetes_list_with_an_expired_continue_token_answers_410(
     space.create(_map("m1"))
     cluster.api.store.forget()
     space.create(_map("m2"))
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(ErrorResponse) as refused:
         client.get(f"{maps}?limit=1&continue={token}")
     assert refused.value.code == 410
 
@@ -152,7 +152,9 @@ def test_kubernetes_api_refuses_or_drops_unknown_fields(
     space: Space, client: Client, maps: str
 ) -> None:
     wrong = {**_map("m"), "date": {"a": "1"}}
-    with pytest.raises(Refused, match='strict decoding error: unknown field "date"') as refused:
+    with pytest.raises(
+        ErrorResponse, match='strict decoding error: unknown field "date"'
+    ) as refused:
         client.send("POST", f"{maps}?fieldValidation=Strict", wrong)
     assert refused.value.code == 400
     assert "date" not in client.send("POST", f"{maps}?fieldValidation=Ignore", wrong)
@@ -239,7 +241,9 @@ def test_kubernetes_scheduler_respects_selectors_and_taints(
 
 
 def test_kubernetes_api_refuses_a_body_that_is_too_large(client: Client, maps: str) -> None:
-    with pytest.raises(Refused, match="Request entity too large: limit is 3145728") as refused:
+    with pytest.raises(
+        ErrorResponse, match="Request entity too large: limit is 3145728"
+    ) as refused:
         client.send("POST", maps, _map("m", text="x" * (3 << 20)))
     assert refused.value.code == 413
 
@@ -249,7 +253,7 @@ def test_kubernetes_faults_answer_with_their_status(
     space: Space, client: Client, maps: str, cluster: KubernetesCluster, status: int
 ) -> None:
     cluster.faults.add(Fault("status", status=status, count=1, path=maps))
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(ErrorResponse) as refused:
         client.get(maps)
     assert refused.value.code == status
     assert client.get(maps)["items"]
@@ -259,7 +263,7 @@ def test_kubernetes_client_refuses_an_untrusted_certificate(
     space: Space, cluster: KubernetesCluster
 ) -> None:
     foreign = Client(cluster.url, ssl.create_default_context(), "token")
-    with pytest.raises(Refused, match="CERTIFICATE_VERIFY_FAILED"):
+    with pytest.raises(ErrorResponse, match="CERTIFICATE_VERIFY_FAILED"):
         foreign.get("/version")
 
 

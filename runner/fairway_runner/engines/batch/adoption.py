@@ -17,7 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from fairway_agent import state_files
-from fairway_agent.records import Unfit
+from fairway_agent.records import InvalidRecord
 from fairway_agent.spec import RECORD, RunPlan
 from fairway_agent.state_files import RunState, TaskState
 from fairway_core.findings import Finding, UserError
@@ -163,7 +163,7 @@ def adopt(store: RunFolders, account: Account, storage: Storage) -> list[Finding
         for run, done in each.items():
             try:
                 done.result()
-            except Unfit as error:
+            except InvalidRecord as error:
                 blob = client.record_blob(_submitted(run, found[run][0]))
                 hint = f"its record is {blob} in the container `{OUTPUTS}`"
                 findings.append(unreadable(run, account.target, error, hint))
@@ -208,7 +208,7 @@ def _adopt(
 
 def _unpacked(record: bytes) -> dict[str, str]:
     """Returns the texts of a record: only plain files of these names, no matter who wrote it.
-    Raises Unfit for anything that is no such archive."""
+    Raises InvalidRecord for anything that is no such archive."""
     found = {}
     try:
         with tarfile.open(fileobj=io.BytesIO(record), mode="r:gz") as archive:
@@ -217,5 +217,5 @@ def _unpacked(record: bytes) -> dict[str, str]:
                 if is_plain and (source := archive.extractfile(entry)):
                     found[entry.name] = source.read().decode(errors="replace")
     except (tarfile.TarError, zlib.error, EOFError, OSError):
-        raise Unfit("its record is damaged") from None
+        raise InvalidRecord("its record is damaged") from None
     return found

@@ -290,9 +290,9 @@ def record_blob(run: str) -> str:
     return f"{run}/record.tar.gz"
 
 
-def endings_folder(run: str, submission: int) -> str:
+def exit_reports_folder(run: str, submission: int) -> str:
     """Returns the path in the container `outputs` with the exit reports of a run's tasks."""
-    return f"{run}/endings/{submission}/"
+    return f"{run}/exit-reports/{submission}/"
 
 
 def task_folder(run: str, task: int | str) -> str:

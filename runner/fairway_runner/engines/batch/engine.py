@@ -25,8 +25,8 @@ from fairway_runner.engines.batch import adoption, client, outputs, pools, state
 from fairway_runner.engines.batch.client import Account, state_of
 from fairway_runner.engines.batch.poller import Poller
 from fairway_runner.engines.batch.submission import (
+    BatchSubmission,
     State,
-    Submission,
     find_own_job,
     is_job_of,
     job_id_of,
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from fairway_runner.engines.engine import Runs
     from fairway_runner.jobs.job import Job
     from fairway_runner.runs.folder import RunFolder, RunFolders
-    from fairway_runner.runs.kept import KeptOutput
+    from fairway_runner.runs.output_files import RunOutput
 
 # A killed program cannot remove its user from a node, so the user expires.
 _LIFE = timedelta(hours=1)
@@ -133,7 +133,7 @@ class BatchEngine(Engine):
         """Raises UserError if the pool can never run the job. Programs are left to its nodes."""
         pools.require_pool(self.account, job)
 
-    def input_from(self, run_id: str, name: str, kept: KeptOutput) -> Staged:
+    def input_from(self, run_id: str, name: str, kept: RunOutput) -> Staged:
         """Stages it from the storage account, to which `start` uploads it if missing."""
         return outputs.staged_input(run_id, name, kept, self.target)
 
@@ -170,7 +170,7 @@ class BatchEngine(Engine):
                 (run.folder / "setup" / "state.json").unlink(missing_ok=True)
                 state.write(run)
             with no_refusal(before):
-                Submission(run, self.account, self.storage, state, snapshot).send()
+                BatchSubmission(run, self.account, self.storage, state, snapshot).send()
         finally:
             os.close(lock)
 

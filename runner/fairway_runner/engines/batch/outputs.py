@@ -18,7 +18,7 @@ from fairway_runner.engines.batch import client
 from fairway_runner.engines.batch.client import CONCURRENCY
 from fairway_runner.engines.engine import Progress, no_progress
 from fairway_runner.engines.outage import gone_input
-from fairway_runner.runs.kept import expected, files_of, leads_out
+from fairway_runner.runs.output_files import expected, files_of, leads_out
 from fairway_runner.runs.records import read_plan
 from fairway_runner.targets.lookup import submitted_to
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from fairway_agent.state_files import TaskState
     from fairway_core.target import Target
     from fairway_runner.runs.folder import RunFolder
-    from fairway_runner.runs.kept import KeptOutput
+    from fairway_runner.runs.output_files import RunOutput
 
 _FACTS = "outputs.json"
 _FOLDER = "outputs/"
@@ -125,7 +125,7 @@ def _replaced(blobs: Mapping[str, BlobProperties]) -> set[str]:
     return found
 
 
-def staged_input(run_id: str, name: str, kept: KeptOutput, target: Target) -> Staged:
+def staged_input(run_id: str, name: str, kept: RunOutput, target: Target) -> Staged:
     """Returns the entry in a run's plan for an output that a task of another run has kept."""
     run = kept.run
     accounts = [
@@ -141,8 +141,8 @@ def staged_input(run_id: str, name: str, kept: KeptOutput, target: Target) -> St
 
 
 def missing_inputs(run: RunFolder, storage: Storage) -> dict[str, Path]:
-    """Returns the files to upload for the run's inputs, by their names in storage. Raises Refused
-    for an input that exists nowhere."""
+    """Returns the files to upload for the run's inputs, by their names in storage. Raises
+    RunRefused for an input that exists nowhere."""
     missing: dict[str, Path] = {}
     for each in read_plan(run.folder).staged:
         if each.source is None:

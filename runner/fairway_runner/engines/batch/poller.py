@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairway_agent import state_files
-from fairway_agent.records import Fields, Unfit
-from fairway_agent.state_files import TIMED_OUT, Over, RunState, TaskState
+from fairway_agent.records import Fields, InvalidRecord
+from fairway_agent.state_files import TIMED_OUT, ExceededLimit, RunState, TaskState
 from fairway_runner.engines.azure_calls import ServiceError
 from fairway_runner.engines.batch import pools, states
 from fairway_runner.engines.batch.client import CONCURRENCY, Account, Facts, state_of
 from fairway_runner.engines.batch.outputs import note_empty
-from fairway_runner.engines.batch.states import add_endings, add_shares, cancelled_alone
+from fairway_runner.engines.batch.states import add_exit_reports, add_shares, cancelled_alone
 from fairway_runner.engines.batch.submission import State, is_job_of, job_id_of
 from fairway_runner.engines.batch.task_files import TaskFiles, follow_logs, logs_are_complete
 from fairway_runner.runs.records import known_state, known_task, read_plan
@@ -65,7 +65,7 @@ class Poller:
         its tasks are only counted while it is active."""
         state = State.read(run)
         if state is None or not state.complete:
-            reason, before = run.cut_off, known_state(run.folder)
+            reason, before = run.incomplete_submission_reason, known_state(run.folder)
             if reason and not before.is_final:
                 write_state(run, replace(before, state="queued", reason=reason))
             return
@@ -115,7 +115,7 @@ class Poller:
 
     def _tasks(
         self, run: RunFolder, job: Facts, state: State, *, logs: bool
-    ) -> tuple[dict[int, TaskState], Over | None]:
+    ) -> tuple[dict[int, TaskState], ExceededLimit | None]:
         """Returns the status of each task by its number, and the limit that the run has exceeded.
         Tasks that have ended before, and those of an earlier submission, stay as they are."""
         files = TaskFiles(run, self.account, self.storage, state.job)
@@ -132,7 +132,7 @@ class Poller:
                     new[number] = states.count_up(new[number], copy.attempt)
                 if (begins := copy.begins or None) != found[number].begins:
                     new[number] = replace(new.get(number, found[number]), begins=begins)
-        over = add_endings(files, state.submission, new)
+        over = add_exit_reports(files, state.submission, new)
         return found | new, over
 
     def _end_unprepared(self, known: RunState, job: Facts, *, ended: bool) -> RunState:
@@ -247,7 +247,7 @@ class Poller:
                 self.written.pop(key, None)
 
 
-def limited(known: RunState, over: Over) -> RunState:
+def limited(known: RunState, over: ExceededLimit) -> RunState:
     """Returns the state of a run over a limit, even before it ends: each task is asked once."""
     known = replace(known, reason=over.reason, limit=over.limit)
     return replace(known, state="failed", exit_code=TIMED_OUT) if known.is_final else known
@@ -300,7 +300,7 @@ def setup_status(nodes: list[Any], account: Account, log: Path, *, ended: bool) 
             said = json.loads(account.node_file(name, f"{root}/wd/setup.json", 0, 4096))
             last = Fields(said, "what the setup says").integer("exit_code")
             log.write_bytes(account.node_file(name, f"{root}/stdout.txt", 0, _SETUP_LOG))
-        except (ServiceError, ValueError, RecursionError, Unfit):
+        except (ServiceError, ValueError, RecursionError, InvalidRecord):
             continue  # the node is gone with its files, or a task overwrote them
         state, end = "failed" if last else "succeeded", states.seconds(info.get("endTime"))
         status = replace(status, state=state, exit_code=last, ended=end)

@@ -16,9 +16,9 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from fairway_agent.batch.notifications import BROUGHT as BROUGHT_ENDINGS
+from fairway_agent.batch.notifications import BROUGHT as BROUGHT_REPORTS
 from fairway_agent.batch.notifications import DONE, is_tracked
-from fairway_agent.batch.notifications import FILE as ENDING
+from fairway_agent.batch.notifications import FILE as EXIT_REPORT
 from fairway_agent.outputs import BROUGHT
 from fairway_core import local_disks
 from fairway_core.catalog import vm_size
@@ -26,7 +26,7 @@ from fairway_runner.engines.azure_storage import CODE, OUTPUTS, Storage
 from fairway_runner.engines.batch import client
 
 if TYPE_CHECKING:
-    from fairway_agent.resources import Wanted
+    from fairway_agent.resources import ResourceRequest
     from fairway_agent.spec import Output, RunPlan, TaskSpec
     from fairway_core.target import Target
     from fairway_runner.jobs.job import Container, Job
@@ -50,7 +50,7 @@ _UNPACK = (
 _PROGRAM = '"$AZ_BATCH_JOB_PREP_WORKING_DIR/fairway/fairway-node"'
 
 
-def reports_endings(plan: RunPlan) -> bool:
+def needs_exit_reports(plan: RunPlan) -> bool:
     """Returns True if somebody reads the exit reports of a run's tasks."""
     return plan.notify is not None or is_tracked(plan)
 
@@ -83,7 +83,7 @@ class RequestBuilder:
     def job_spec(self, display_name: str, metadata: Mapping[str, str]) -> dict[str, Any]:
         """Returns the job. It takes no action when it is empty: its tasks are added later."""
         common = [{"name": "FAIRWAY_RUN", "value": self.run}]
-        if self.submission and reports_endings(self.plan):
+        if self.submission and needs_exit_reports(self.plan):
             common.append({"name": "FAIRWAY_SUBMISSION", "value": str(self.submission)})
         return {
             "id": client.job_id(self.run, self.submission),
@@ -135,14 +135,14 @@ class RequestBuilder:
             **(self._container if has_command else {}),
         }
         if self.plan.notify is not None:
-            endings = self._folder(OUTPUTS, self._endings, BROUGHT_ENDINGS)
+            reports = self._folder(OUTPUTS, self._reports, BROUGHT_REPORTS)
             done = {"name": DONE, "value": json.dumps(dict(self.done))}
-            release |= {"resourceFiles": [endings], "environmentSettings": [done]}
+            release |= {"resourceFiles": [reports], "environmentSettings": [done]}
         return release
 
     @property
-    def _endings(self) -> str:
-        return client.endings_folder(self.run, self.submission)
+    def _reports(self) -> str:
+        return client.exit_reports_folder(self.run, self.submission)
 
     def task(self, spec: TaskSpec) -> dict[str, Any]:
         """Returns one task of `tasks.jsonl`."""
@@ -229,8 +229,8 @@ class RequestBuilder:
             self._kept(each, folder.rstrip("/"), "taskcompletion")
             for each in ("../std*.txt", "logs/*.txt")
         ]
-        if reports_endings(self.plan):
-            files.append(self._kept(_SAID, f"{self._endings}{index}", "taskcompletion"))
+        if needs_exit_reports(self.plan):
+            files.append(self._kept(_SAID, f"{self._reports}{index}", "taskcompletion"))
         for name, output in outputs.items():
             condition = _CONDITIONS[output.when]
             for pattern, path in (_output_pattern(name, each) for each in output.patterns):
@@ -252,7 +252,7 @@ class RequestBuilder:
 _CONDITIONS = {"always": "taskcompletion", "success": "tasksuccess", "failure": "taskfailure"}
 
 # A pattern, because a task that was ended from outside has no such file.
-_SAID = f"logs/{ENDING.replace('.', '*.')}"
+_SAID = f"logs/{EXIT_REPORT.replace('.', '*.')}"
 
 _SATISFY = {
     name: {"dependencyAction": "satisfy"}
@@ -260,7 +260,7 @@ _SATISFY = {
 }
 
 
-def is_ending(kept: Mapping[str, Any]) -> bool:
+def is_exit_report(kept: Mapping[str, Any]) -> bool:
     """Returns True if this entry stores the task's exit report."""
     return bool(kept["filePattern"] == _SAID)
 
@@ -310,15 +310,15 @@ def _ranges(numbers: Sequence[int]) -> list[dict[str, int]]:
     return ranges
 
 
-def slots_required(target: Target, wanted: Wanted | None) -> int | None:
+def slots_required(target: Target, wanted: ResourceRequest | None) -> int | None:
     """Returns how many of a node's slots a task takes: the fraction that it takes of the node, and
     all if it takes the entire node; None if nodes have one slot."""
     slots = target.batch.task_slots if target.batch else None
     if slots is None or wanted is None:
         return slots
     size = vm_size(target.vm_size)
-    part = wanted.part_of(size.vcpus, size.gpu.count if size.gpu else 0)
-    return max(1, math.ceil(slots * part))
+    fraction = wanted.node_fraction_of(size.vcpus, size.gpu.count if size.gpu else 0)
+    return max(1, math.ceil(slots * fraction))
 
 
 def container_settings(

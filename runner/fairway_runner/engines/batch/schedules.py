@@ -15,8 +15,8 @@ from fairway_core.findings import UserError
 from fairway_runner.engines.azure_calls import ServiceError, ignore_missing
 from fairway_runner.engines.batch import client, outputs
 from fairway_runner.engines.batch.client import state_of
-from fairway_runner.engines.batch.request_builder import is_ending, pattern_with_hidden
-from fairway_runner.engines.batch.submission import State, Submission, metadata_of
+from fairway_runner.engines.batch.request_builder import is_exit_report, pattern_with_hidden
+from fairway_runner.engines.batch.submission import BatchSubmission, State, metadata_of
 from fairway_runner.engines.schedules import Recurrence, Schedule
 from fairway_runner.runs.folder import RunFolders
 from fairway_runner.submit import snapshot as code
@@ -61,7 +61,7 @@ class BatchSchedules:
             snapshot = code.snapshot(prepared.code, store.base / "code")
             run, _ = store.create(prepared.record, prepared.all_files())
             state = State(0, jobs=(client.job_id(run.id),))
-            submission = Submission(run, self.account, self.storage, state, snapshot)
+            submission = BatchSubmission(run, self.account, self.storage, state, snapshot)
             key, job = submission.new_key(), submission.job()
             submission.upload(outputs.missing_inputs(run, self.storage), key)
             task = next(submission.tasks())
@@ -83,7 +83,7 @@ class BatchSchedules:
             }
             for pattern in pattern_with_hidden("kept/**/*")
         ]
-        manager["outputFiles"] += [each for each in task["outputFiles"] if is_ending(each)]
+        manager["outputFiles"] += [each for each in task["outputFiles"] if is_exit_report(each)]
         specification["jobManagerTask"] = {**manager, "killJobOnCompletion": True}
         spec = {
             "id": run.id,

@@ -12,18 +12,18 @@ from functools import cache
 from typing import TYPE_CHECKING, TypeVar
 
 from fairway_agent import state_files
-from fairway_agent.batch.notifications import FILE, Ending
+from fairway_agent.batch.notifications import FILE, ExitReport
 from fairway_agent.reconcile import JobView, resolve
-from fairway_agent.records import Unfit
-from fairway_agent.resources import SHARE_FILE, Lent, ranges
+from fairway_agent.records import InvalidRecord
+from fairway_agent.resources import SHARE_FILE, Allocation, ranges
 from fairway_agent.spec import WARN
-from fairway_agent.state_files import IO_ERROR, TIMED_OUT, Over, TaskState, end_state
+from fairway_agent.state_files import IO_ERROR, TIMED_OUT, ExceededLimit, TaskState, end_state
 from fairway_boot.files import read_json
 from fairway_runner.engines.azure_calls import ServiceError, ignore_missing
 from fairway_runner.engines.azure_storage import OUTPUTS, Storage
 from fairway_runner.engines.batch import client
 from fairway_runner.engines.batch.client import CONCURRENCY, Account, Facts, state_of
-from fairway_runner.engines.batch.request_builder import reports_endings
+from fairway_runner.engines.batch.request_builder import needs_exit_reports
 from fairway_runner.runs.records import known_state, read_plan
 
 if TYPE_CHECKING:
@@ -122,7 +122,9 @@ def task_status(
         begins=before.begins if before else None,
     )
     if before is not None and before.started == started:
-        status = replace(status, gpus=before.gpus, cores=before.cores, part=before.part)
+        status = replace(
+            status, gpus=before.gpus, cores=before.cores, node_fraction=before.node_fraction
+        )
     view = _view(task, job, timeout, requeued=bool(status.requeues))
     by_person = cancelled or bool(ended_by_person(job))
     is_cancelled = by_person and view.state == "failed" and is_ended_early(info)
@@ -200,20 +202,27 @@ def add_shares(files: TaskFiles, found: dict[int, TaskState]) -> None:
     new = {
         number: status
         for number, status in found.items()
-        if status.started and status.state != "queued" and status.part is None
+        if status.started and status.state != "queued" and status.node_fraction is None
     }
-    for number, lent in _read(files, f"wd/logs/{SHARE_FILE}", new, Lent.from_json).items():
+    for number, allocation in _read(
+        files, f"wd/logs/{SHARE_FILE}", new, Allocation.from_json
+    ).items():
         status = found[number]
-        if lent.attempt >= status.attempts - 1:  # not an earlier attempt's, in the same folder
-            gpus, cores = ranges(lent.gpus), ranges(lent.cores)
-            found[number] = replace(status, gpus=gpus, cores=cores, part=lent.part)
+        # The file of an earlier attempt may still lie in the same folder.
+        if allocation.attempt >= status.attempts - 1:
+            gpus, cores = ranges(allocation.gpus), ranges(allocation.cores)
+            found[number] = replace(
+                status, gpus=gpus, cores=cores, node_fraction=allocation.node_fraction
+            )
 
 
-def add_endings(files: TaskFiles, submission: int, found: dict[int, TaskState]) -> Over | None:
+def add_exit_reports(
+    files: TaskFiles, submission: int, found: dict[int, TaskState]
+) -> ExceededLimit | None:
     """Completes the states of ended tasks; returns the limit that the run has exceeded, if any."""
     run = files.run
     plan = read_plan(run.folder)
-    reported = reports_endings(plan)
+    reported = needs_exit_reports(plan)
     warns = plan.idle_gpu is not None and plan.idle_gpu.then == WARN
     new = {
         number: status
@@ -224,31 +233,33 @@ def add_endings(files: TaskFiles, submission: int, found: dict[int, TaskState]) 
             status.exit_code is not None if status.is_final else warns and status.state == "running"
         )
     }
-    folder = client.endings_folder(run.id, submission)
+    folder = client.exit_reports_folder(run.id, submission)
     over = None
-    for number, ending in _read(files, f"wd/logs/{FILE}", new, Ending.from_json, folder).items():
-        if (ending.job, ending.task) != (files.job_id, run.task_name(number)):
+    for number, report in _read(
+        files, f"wd/logs/{FILE}", new, ExitReport.from_json, folder
+    ).items():
+        if (report.job, report.task) != (files.job_id, run.task_name(number)):
             continue
-        if (status := completed_state(found[number], ending)) is found[number]:
+        if (status := completed_state(found[number], report)) is found[number]:
             continue
         found[number] = status
-        if ending.limit is not None and status.is_final:
-            over = over or Over(ending.limit, ending.why or ending.limit)
+        if report.limit is not None and status.is_final:
+            over = over or ExceededLimit(report.limit, report.why or report.limit)
     state = known_state(run.folder)
     if over is None and state.limit is not None:  # found earlier
-        return Over(state.limit, state.reason or state.limit)
+        return ExceededLimit(state.limit, state.reason or state.limit)
     return over
 
 
-def completed_state(status: TaskState, ending: Ending) -> TaskState:
+def completed_state(status: TaskState, report: ExitReport) -> TaskState:
     """Returns Batch's state completed by the task's own report, unless their exit codes differ."""
-    own = ending.state
+    own = report.state
     if own.state == status.state == "running" and own.attempt == status.attempt:
         return replace(status, reason=own.reason)
     if own.exit_code != status.exit_code or not own.is_final:
         return status
     attempt = status.attempt if own.attempt is None else own.attempt
-    names = ("state", "exit_code", "held", "ends", "timed_out")
+    names = ("state", "exit_code", "held", "failures_by_cause", "timed_out")
     facts = {name: getattr(own, name) for name in names}
     return replace(status, **facts, attempt=attempt, reason=own.reason or status.reason)
 
@@ -268,7 +279,7 @@ def _read(
         data = files.read(number, name, ended=tasks[number].is_final, blob=blob)
         try:
             return from_json(json.loads(data or b""))
-        except (ValueError, RecursionError, Unfit):
+        except (ValueError, RecursionError, InvalidRecord):
             return None
 
     with ThreadPoolExecutor(CONCURRENCY) as pool:

@@ -27,7 +27,7 @@ from fairway_runner.engines.azure_storage import CODE, OUTPUTS, Storage
 from fairway_runner.engines.batch import client, outputs
 from fairway_runner.engines.batch.client import state_of
 from fairway_runner.engines.batch.request_builder import Blobs, RequestBuilder
-from fairway_runner.engines.outage import Refused, Tries, Unavailable
+from fairway_runner.engines.outage import RunRefused, Tries, Unavailable
 from fairway_runner.engines.remote import submission_state
 from fairway_runner.runs.records import read_job, read_last, read_plan, read_specs
 
@@ -41,7 +41,7 @@ _AT_ONCE = 100  # tasks in one request, the maximum of Batch
 
 
 @dataclass
-class State(submission_state.Submission, called="the submission"):
+class State(submission_state.SubmissionRecord, label="the submission"):
     """State of the submission as the folder records it; it is complete if its job has all tasks. Of
     a retry `only` are the numbers of the tasks that run again, `first` has the number of the next
     attempt of each by name, and `done` counts how the others ended."""
@@ -57,11 +57,11 @@ class State(submission_state.Submission, called="the submission"):
 
     def check(self, found: Fields) -> None:
         if not self.jobs:
-            raise found.unfit("jobs")
+            raise found.invalid("jobs")
 
 
 @dataclass
-class Submission:
+class BatchSubmission:
     """Submission of one run on the code of a snapshot."""
 
     run: RunFolder
@@ -131,7 +131,7 @@ class Submission:
                 if state not in ("completed", "terminating"):
                     raise  # otherwise it was terminated before, and has ended since
         except ServiceError as error:
-            raise self._cut_off(error) from None
+            raise self._incomplete_submission(error) from None
         self.state.complete = True
         self.state.write(self.run)
 
@@ -158,7 +158,7 @@ class Submission:
                 done.result()
 
     def _create_job(self, job: Facts) -> bool:
-        """Creates the job, or returns False if it exists. Raises Refused for a taken id."""
+        """Creates the job, or returns False if it exists. Raises RunRefused for a taken id."""
         tries = Tries(self.account.calls.deadline)
         while True:
             try:
@@ -172,7 +172,7 @@ class Submission:
                 if error.code == "ActiveJobAndScheduleQuotaReached":
                     known = self.account.find_job(str(job["id"]))
                     if known is None:  # no earlier try has created it
-                        findings = self._cut_off(error).findings
+                        findings = self._incomplete_submission(error).findings
                         raise Unavailable(findings, exit_code=error.exit_code) from None
                 elif error.code == "JobExists":
                     known = self.account.job(str(job["id"]))
@@ -232,9 +232,9 @@ class Submission:
         hint = "choose another ID"
         if self.state.submission:
             hint = f"fairway cancel {self.run.id}, and retry it again: its job is another then"
-        return Refused.of("taken-run-id", f"the account has {what}", hint)
+        return RunRefused.of("taken-run-id", f"the account has {what}", hint)
 
-    def _cut_off(self, error: ServiceError) -> UserError:
+    def _incomplete_submission(self, error: ServiceError) -> UserError:
         only = self.state.only
         total = self.run.record.tasks if only is None else len(only) + self.run.has_last
         message = f"{self.accepted:,} of {total:,} tasks were accepted, and nothing is lost"

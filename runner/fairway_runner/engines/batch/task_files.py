@@ -18,7 +18,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairway_agent.records import Fields, JsonRecord, Unfit
+from fairway_agent.records import Fields, InvalidRecord, JsonRecord
 from fairway_agent.spec import FIGURES
 from fairway_boot.files import hold_lock, write_json
 from fairway_runner.engines.azure_calls import ServiceError
@@ -85,7 +85,7 @@ class TaskFiles:
 
 
 @dataclass
-class LogCopy(JsonRecord, called="the copy of a log"):
+class LogCopy(JsonRecord, label="the copy of a log"):
     """Progress of copying a task's log: the current `attempt`, its `marker` and when it `started`;
     how many bytes of it are copied (`offset`), and the size of the log with them (`size`); `done`
     if that is all. `begins` are the sizes at which attempts after the first began."""
@@ -100,7 +100,7 @@ class LogCopy(JsonRecord, called="the copy of a log"):
 
 
 @dataclass
-class _LogCopies(JsonRecord, called="the copies of logs"):
+class _LogCopies(JsonRecord, label="the copies of logs"):
     """Copies of a run's logs by task number; `complete` once all logs are here completely."""
 
     tasks: dict[str, LogCopy] = field(default_factory=dict)
@@ -274,7 +274,7 @@ def _number(marker: str) -> int:
 
 
 @dataclass(frozen=True)
-class _SamplesCopy(JsonRecord, called="the copy of samples"):
+class _SamplesCopy(JsonRecord, label="the copy of samples"):
     """Progress of copying a task's samples: the `marker` of the attempt whose file is copied, how
     many bytes of it (`offset`), how many attempts the task had when all was copied (`done`), and
     the time of each node's `last` sample.
@@ -343,7 +343,7 @@ def _add_samples(run: RunFolder, text: bytes, last: dict[str, float]) -> dict[st
         try:
             sample = Fields(json.loads(line), "a sample")
             node, time = sample.text("node"), sample.moment("time")
-        except (ValueError, RecursionError, Unfit):
+        except (ValueError, RecursionError, InvalidRecord):
             continue
         if is_node_name(node) and time > last.get(node, 0.0):
             by_node.setdefault(node, []).append(line)

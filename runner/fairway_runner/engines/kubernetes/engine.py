@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from fairway_agent.shared.reports import Health, NodeReport
     from fairway_core.target import Target
-    from fairway_runner.engines.remote.submission_state import Submission
+    from fairway_runner.engines.remote.submission_state import SubmissionRecord
     from fairway_runner.jobs.job import Job
     from fairway_runner.runs.folder import RunFolder
 
@@ -83,7 +83,7 @@ class KubernetesEngine(ScheduledEngine[KubernetesAccess]):
             hint = "leave `container.options` out: its pods are run by Kubernetes"
             raise UserError.of("not-supported", message, hint)
 
-    def request(self, run: RunFolder, submission: Submission, code: str) -> SubmitRequest:
+    def request(self, run: RunFolder, submission: SubmissionRecord, code: str) -> SubmitRequest:
         """Returns the request with the resources of a node, the private key of a job on several
         nodes, and NCCL's topology of the nodes."""
         job = read_job(run.folder)
@@ -98,7 +98,7 @@ class KubernetesEngine(ScheduledEngine[KubernetesAccess]):
             topology=topology.path if topology else "",
         )
 
-    def marks(self, last: Submission) -> tuple[str, ...]:
+    def marks(self, last: SubmissionRecord) -> tuple[str, ...]:
         """Returns the claims of its pods' volumes, which their Jobs name."""
         return self.claims
 

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 from fairway_boot.files import NO_CONNECTION
 from fairway_core.findings import UserError
 from fairway_core.kubernetes.credentials import credentials_of
-from fairway_runner.engines.outage import LEAST, NO_LISTENER, Silence, TargetUnavailable
+from fairway_runner.engines.outage import LEAST, NO_LISTENER, SlowCallNotice, TargetUnavailable
 from fairway_runner.engines.remote.connection import (
     Command,
     Connection,
@@ -132,7 +132,7 @@ class Exec(Connection):
     target: str
     access: KubernetesAccess
     reached: bool = False
-    silence: Silence = field(default_factory=Silence, repr=False)
+    notice: SlowCallNotice = field(default_factory=SlowCallNotice, repr=False)
 
     @property
     def name(self) -> str:
@@ -154,7 +154,7 @@ class Exec(Connection):
         data, mark = command.data, f"fairway-end-{secrets.token_hex(8)}"
         frame = ["sh", "-c", _FRAME, "sh", mark, str(len(data)), f"{_BEAT:g}", *command.words]
         line = self.kubectl("exec", "-i", f"deploy/{self.access.head}", "--", *frame)
-        with self.silence.watch(self.name, command.deadline) as watched:
+        with self.notice.watch(self.name, command.deadline) as watched:
             while True:
                 with nullcontext(None) if command.into is None else command.into() as out:
                     call = _Call(line, mark, data, max(LEAST, command.deadline), out)
@@ -188,7 +188,7 @@ class Exec(Connection):
     def ask(self, *words: str, deadline: float, data: bytes = b"") -> Ended:
         """Runs kubectl for `deadline` seconds at most. Raises UserError without access."""
         line = self.kubectl(*words)
-        with self.silence.watch(self.name, deadline):
+        with self.notice.watch(self.name, deadline):
             try:
                 done = subprocess.run(
                     line, input=data, capture_output=True, timeout=deadline, check=False

@@ -21,12 +21,12 @@ from fairway_agent.quick import dataclass
 from fairway_boot.files import NO_ANSWER
 from fairway_core.findings import Finding, Severity, UserError, printable
 from fairway_runner.engines.outage import TargetUnavailable
-from fairway_runner.runs.kept import say_left_out
+from fairway_runner.runs.output_files import say_left_out
 
 if TYPE_CHECKING:
     import tarfile
 
-STRANGE = "nothing was taken from its answer; is it still the same host?"
+UNEXPECTED_ANSWER = "nothing was taken from its answer; is it still the same host?"
 """Hint if a cluster sent an answer of an unexpected form."""
 
 # Seconds for one command on the host: longer ones hang, as file systems can.
@@ -308,7 +308,7 @@ class Unpacking:
 
         if isinstance(self.error, tarfile.TarError | EOFError | zlib.error):
             message = f"{self.host} sent files that cannot be unpacked: {self.error}"
-            raise UserError.of("host-failed", message, STRANGE, exit_code=5)
+            raise UserError.of("host-failed", message, UNEXPECTED_ANSWER, exit_code=5)
         if self.error is not None:
             raise self.error
         say_left_out(self.left_out)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast
 
 from fairway_agent.quick import dataclass
-from fairway_agent.records import JsonRecord, Unfit
+from fairway_agent.records import InvalidRecord, JsonRecord
 from fairway_agent.shared.reports import (
     CancelRequest,
     Done,
@@ -23,7 +23,7 @@ from fairway_agent.shared.reports import (
     RunsRequest,
     SubmitReport,
 )
-from fairway_agent.spec import Chained
+from fairway_agent.spec import RunOutputInput
 from fairway_boot.files import NO_ANSWER
 from fairway_core.findings import Finding, Severity, UserError
 from fairway_core.project_folder import find_project, from_home
@@ -37,12 +37,12 @@ from fairway_runner.engines.engine import (
     no_progress,
     unready,
 )
-from fairway_runner.engines.outage import Refused, StillUnavailable, clock, no_refusal, warn
+from fairway_runner.engines.outage import RunRefused, StillUnavailable, clock, no_refusal, warn
 from fairway_runner.engines.remote import submission_state
 from fairway_runner.engines.remote.connection import COMMAND_TIMEOUT, is_here, of_shell
 from fairway_runner.engines.remote.mirror import SHARED, Mirror
 from fairway_runner.engines.remote.remote_host import RemoteHost, connection_to
-from fairway_runner.engines.remote.submission_state import Submission, end_cancelled
+from fairway_runner.engines.remote.submission_state import SubmissionRecord, end_cancelled
 from fairway_runner.runs.records import GONE, SESSION, known_grace, known_state
 from fairway_runner.targets.lookup import submitted_to
 
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from fairway_runner.engines.engine import Runs
     from fairway_runner.jobs.job import Job
     from fairway_runner.runs.folder import RunFolder, RunFolders
-    from fairway_runner.runs.kept import KeptOutput
+    from fairway_runner.runs.output_files import RunOutput
 
 R = TypeVar("R", bound="JsonRecord")
 A = TypeVar("A", bound="SshAccess | SlurmAccess | KubernetesAccess")
@@ -133,7 +133,7 @@ class RemoteEngine(Engine, Generic[A]):
         A host that does not answer never gets anything of a run, and so the run stays unsent.
         """
         try:
-            if (before := Submission.read(run)) is None:
+            if (before := SubmissionRecord.read(run)) is None:
                 self.remote_host.connection.require_answer(deadline=self.deadline)
             elif retry and not self.mirror.require_latest(run):
                 self.request_end(run)  # it may continue nevertheless
@@ -146,21 +146,21 @@ class RemoteEngine(Engine, Generic[A]):
         finally:
             os.close(lock)
 
-    def hand_over(self, run: RunFolder, submission: Submission, code: str) -> tuple[str, ...]:
+    def hand_over(self, run: RunFolder, submission: SubmissionRecord, code: str) -> tuple[str, ...]:
         """Has the cluster start a run on the code of that name; returns its scheduler's jobs."""
         raise NotImplementedError
 
     def refresh(self, runs: Runs, *, logs: bool = False, samples: bool = False) -> None:
         self.mirror.refresh(runs, logs=logs, samples=samples)
 
-    def input_from(self, run_id: str, name: str, kept: KeptOutput) -> Chained:
+    def input_from(self, run_id: str, name: str, kept: RunOutput) -> RunOutputInput:
         """Returns its path in the shared folder, or a path there that is named by its content."""
         if self._shares_folder(kept.run):
-            return Chained(name, kept.path)
+            return RunOutputInput(name, kept.path)
         kept.bring()
-        from fairway_agent.shared.runs import CHAINED
+        from fairway_agent.shared.runs import RUN_INPUTS
 
-        return Chained(name, f"{CHAINED}/{kept.digest()}", kept.path)
+        return RunOutputInput(name, f"{RUN_INPUTS}/{kept.digest()}", kept.path)
 
     def waits_for(self, other: Target) -> bool:
         """Returns True if runs of the other target are visible here, in the same shared folder."""
@@ -199,7 +199,7 @@ class RemoteEngine(Engine, Generic[A]):
         self.mirror.cancel_unknown(run)
         self.await_end(run)
 
-    def marks(self, last: Submission) -> tuple[str, ...]:
+    def marks(self, last: SubmissionRecord) -> tuple[str, ...]:
         """Returns the marks of a submission's jobs: see `CancelRequest`."""
         return last.jobs
 
@@ -214,7 +214,7 @@ class RemoteEngine(Engine, Generic[A]):
 
     def request_end(self, run: RunFolder, *, task: str = "", kill: bool = False) -> None:
         """Asks the host to end a run, or one task of it; with `kill` the scheduler ends it."""
-        last = Submission.read(run) or Submission(0)
+        last = SubmissionRecord.read(run) or SubmissionRecord(0)
         marks, created = self.marks(last), run.record.created
         request = CancelRequest(run.id, last.submission, kill, task, marks, created)
         self.ask("runs.cancel", request, Done)
@@ -265,7 +265,7 @@ class RemoteEngine(Engine, Generic[A]):
             began = time.time()
             found = self.look(**self.health_request())
             if found.health is None:
-                raise self.remote_host.strange(Unfit("`health` is missing"))
+                raise self.remote_host.unexpected_answer(InvalidRecord("`health` is missing"))
         except UserError as error:
             return list(error.findings)
         findings = [*self.findings_of(found, began, time.time())]
@@ -342,19 +342,19 @@ class ScheduledEngine(RemoteEngine[A]):
     warned: bool = False
     """True once the user was warned that the scheduler does not answer."""
 
-    def request(self, run: RunFolder, submission: Submission, code: str) -> JsonRecord:
+    def request(self, run: RunFolder, submission: SubmissionRecord, code: str) -> JsonRecord:
         """Returns the request to the scheduler; `code` names the snapshot."""
         raise NotImplementedError
 
-    def hand_over(self, run: RunFolder, submission: Submission, code: str) -> tuple[str, ...]:
-        """Submits it to the scheduler. Raises UserError if that refuses it: Refused for a run that
-        never began, of which nothing is left there."""
+    def hand_over(self, run: RunFolder, submission: SubmissionRecord, code: str) -> tuple[str, ...]:
+        """Submits it to the scheduler. Raises UserError if that refuses it: RunRefused for a run
+        that never began, of which nothing is left there."""
         request = self.request(run, submission, code)
         try:
             return self.ask("submit.submit", request, SubmitReport).jobs
         except UserError as error:
             if error.findings[0].id in self.REFUSALS and not submission.submission:
-                raise Refused(error.findings, exit_code=error.exit_code) from None
+                raise RunRefused(error.findings, exit_code=error.exit_code) from None
             raise
 
     def refresh(self, runs: Runs, *, logs: bool = False, samples: bool = False) -> None:

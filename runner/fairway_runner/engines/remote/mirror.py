@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from fairway_agent import state_files
 from fairway_agent.quick import dataclass
-from fairway_agent.records import OTHER_RELEASE, Fields, OtherVersion, Unfit, excerpt
+from fairway_agent.records import OTHER_RELEASE, Fields, InvalidRecord, OtherVersion, excerpt
 from fairway_agent.shared.reports import (
     MOST,
     InputsReport,
@@ -33,16 +33,16 @@ from fairway_agent.shared.reports import (
 from fairway_agent.spec import FIGURES, RECORD, RunPlan, TaskSpec
 from fairway_core import archives
 from fairway_core.findings import Finding, Severity, UserError
-from fairway_runner.engines.outage import Refused, gone_input
-from fairway_runner.engines.remote.connection import STRANGE
+from fairway_runner.engines.outage import RunRefused, gone_input
+from fairway_runner.engines.remote.connection import UNEXPECTED_ANSWER
 from fairway_runner.engines.remote.submission_state import (
-    Submission,
+    SubmissionRecord,
     end_cancelled,
-    note_cut_off,
+    note_incomplete_submission,
 )
 from fairway_runner.runs.figures import is_node_name
 from fairway_runner.runs.folder import MIRROR_LOCK, RunFolder, RunFolders, TakenId
-from fairway_runner.runs.kept import files_of
+from fairway_runner.runs.output_files import files_of
 from fairway_runner.runs.records import (
     GONE,
     RunRecord,
@@ -61,32 +61,32 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 def adopted_record(run_id: str, files: Any, target: Target) -> tuple[RunRecord, dict[str, str]]:
     """Returns the record of a run on a target, and its other files by name, with the target as this
-    machine has it: the one that submitted the run may reach it another way. Raises Unfit for
-    anything that no submission writes."""
+    machine has it: the one that submitted the run may reach it another way. Raises InvalidRecord
+    for anything that no submission writes."""
     if not is_run_id(run_id):
-        raise Unfit("its name is not one that runs have")
+        raise InvalidRecord("its name is not one that runs have")
     for name, text in Fields(files, "what it has").facts.items():
         if name not in RECORD or not isinstance(text, str):
-            raise Unfit(f"runs have no file `{excerpt(name)}`")
+            raise InvalidRecord(f"runs have no file `{excerpt(name)}`")
     record = RunRecord.from_json(_json(files, "run.json"))
     if record.id != run_id:
-        raise Unfit(f"it is a copy of {excerpt(record.id)}")
+        raise InvalidRecord(f"it is a copy of {excerpt(record.id)}")
     _json(files, "job.json")
     RunPlan.from_json(_json(files, "plan.json"))
     if not _DIGEST.fullmatch(str(_json(files, "provenance.json").get("code"))):
-        raise Unfit("`provenance.json` does not name its code")
+        raise InvalidRecord("`provenance.json` does not name its code")
     tasks, last = _lines(files, "tasks.jsonl"), _lines(files, "finally.jsonl")
     numbers = [task.index for task in tasks]
     is_known = len(last) <= 1 and all(task.is_last for task in last)
     if not is_known or numbers != list(range(record.tasks - len(last))):
-        raise Unfit("its tasks are not those of its record")
+        raise InvalidRecord("its tasks are not those of its record")
     if record.engine != target.engine:
-        raise Unfit(f"its engine is {record.engine}")
+        raise InvalidRecord(f"its engine is {record.engine}")
     kept = {name: text for name, text in files.items() if name != "run.json"}
     return record, {**kept, "target.json": json.dumps(target.record(), indent=1)}
 
 
-def unreadable(run_id: str, target: Target, error: Unfit, hint: str) -> Finding:
+def unreadable(run_id: str, target: Target, error: InvalidRecord, hint: str) -> Finding:
     """Returns the warning of a run on a target that cannot be adopted."""
     message = f"`{run_id[:70]}` on `{target.name}` is a run that cannot be read: {error}"
     id_ = OTHER_RELEASE if isinstance(error, OtherVersion) else "damaged-run"
@@ -95,7 +95,7 @@ def unreadable(run_id: str, target: Target, error: Unfit, hint: str) -> Finding:
 
 def _json(files: Mapping[str, str], name: str) -> dict[str, Any]:
     if name not in files:
-        raise Unfit(f"`{name}` is missing")
+        raise InvalidRecord(f"`{name}` is missing")
     return _parsed(files[name], name)
 
 
@@ -108,7 +108,7 @@ def _parsed(text: str, name: str) -> dict[str, Any]:
     try:
         return dict(Fields(json.loads(text), f"`{name}`").facts)
     except (ValueError, RecursionError):
-        raise Unfit(f"`{name}` is not JSON") from None
+        raise InvalidRecord(f"`{name}` is not JSON") from None
 
 
 def known_logs(run: RunFolder, *, final: bool) -> dict[str, int]:
@@ -145,7 +145,7 @@ def unpack_piece(data: str, run: RunFolder) -> bytes:
         return zlib.decompressobj().decompress(base64.b64decode(data), MOST)
     except (ValueError, zlib.error):
         message = f"the host of `{run.record.target}` sent a piece of a file that cannot be read"
-        raise UserError.of("host-failed", message, STRANGE, exit_code=5) from None
+        raise UserError.of("host-failed", message, UNEXPECTED_ANSWER, exit_code=5) from None
 
 
 def _folders(run: RunFolder) -> Iterator[tuple[str, Path]]:
@@ -170,7 +170,7 @@ class Mirror:
 
     def publish(self, run: RunFolder, snapshot: Path) -> None:
         """Uploads the run's files, its code and its inputs of other runs, unless they are there.
-        Raises Refused if such an input is gone, or another run there has the run's id.
+        Raises RunRefused if such an input is gone, or another run there has the run's id.
 
         The code is left at the snapshot's name under `code/`; see `shared.runs.copy_code`.
         """
@@ -186,7 +186,7 @@ class Mirror:
         except UserError as error:
             if error.findings[0].id != "taken-run-id":
                 raise
-            raise Refused(error.findings, exit_code=2) from None
+            raise RunRefused(error.findings, exit_code=2) from None
         for folder, to in inputs.values():
             if to is not None:
                 self.remote.connection.upload(folder, to, deadline=self.remote.deadline)
@@ -201,9 +201,9 @@ class Mirror:
     def _inputs(self, run: RunFolder) -> dict[str, tuple[Path, str | None]]:
         """Returns the run's inputs that are copied from here, by their path there: the folder here,
         and the missing folder there to copy it into. Outputs of runs that it waits for are not
-        among them. Asks the host only if there are any. Raises Refused if one is gone."""
+        among them. Asks the host only if there are any. Raises RunRefused if one is gone."""
         plan = read_plan(run.folder)
-        entries = [each for each in plan.chained if not plan.awaits(each)]
+        entries = [each for each in plan.run_inputs if not plan.awaits(each)]
         if not entries:
             return {}
         missing = self._ask_inputs(run, [each.path for each in entries])
@@ -241,7 +241,7 @@ class Mirror:
             if not asked:
                 break
             wanted = {run_id: wanted[run_id] for run_id in asked}
-            last = {run_id: Submission.read(run) for run_id, run in wanted.items()}
+            last = {run_id: SubmissionRecord.read(run) for run_id, run in wanted.items()}
             answer = self._states(asked, wanted)
             silent, more = answer.silent, {}
             damaged += _damaged(answer.runs.values())
@@ -262,14 +262,19 @@ class Mirror:
     def cancel_unknown(self, run: RunFolder) -> None:
         """Writes the end of a run that the cluster has not begun and must not begin."""
         found = self._state(run)
-        is_cut_off = found is not None and found.state is None and not found.damaged and run.cut_off
-        if found is None or is_cut_off:
+        is_incomplete = (
+            found is not None
+            and found.state is None
+            and not found.damaged
+            and run.incomplete_submission_reason
+        )
+        if found is None or is_incomplete:
             end_cancelled(run)
 
     def require_latest(self, run: RunFolder) -> bool:
         """Raises UserError if the run was retried on another machine, and records that retry here.
         Returns False if its folder there is gone."""
-        last = Submission.read(run)
+        last = SubmissionRecord.read(run)
         if last is None:
             return True
         found = self._state(run)
@@ -278,7 +283,7 @@ class Mirror:
         if found is None or found.state is None or found.state.submission <= last.submission:
             return found is not None
         with run.mirroring():
-            Submission(found.state.submission, complete=True).write(run)
+            SubmissionRecord(found.state.submission, complete=True).write(run)
             _write(run, found)
         hint = f"see its state: fairway show {run.id}"
         raise UserError.of("retried-run", f"{run.id} was retried from elsewhere", hint)
@@ -291,11 +296,11 @@ class Mirror:
         for run_id, files in answer.runs.items():
             try:
                 record, kept = adopted_record(run_id, files, target)
-            except Unfit as error:
+            except InvalidRecord as error:
                 hint = f"it is in {self.remote.shared}/runs there"
                 findings.append(unreadable(run_id, target, error, hint))
                 continue
-            last = Submission(answer.submissions.get(run_id, 0), complete=True)
+            last = SubmissionRecord(answer.submissions.get(run_id, 0), complete=True)
             kept["engine.json"] = json.dumps(last.to_json())
             with suppress(TakenId):
                 _, lock = store.create(record, kept)
@@ -312,11 +317,11 @@ class Mirror:
                 if (report := answer.runs.get(run_id)) is not None:
                     for name in (*report.tasks, *report.logs):
                         if name != "setup" and run.index_of(name) is None:
-                            raise Unfit(f"{run.id} has no task `{excerpt(name)}`")
+                            raise InvalidRecord(f"{run.id} has no task `{excerpt(name)}`")
                     if not all(map(is_node_name, report.samples)):
-                        raise Unfit("a node has an invalid name")
-        except Unfit as error:
-            raise self.remote.strange(error) from None
+                        raise InvalidRecord("a node has an invalid name")
+        except InvalidRecord as error:
+            raise self.remote.unexpected_answer(error) from None
         return answer
 
     def _state(self, run: RunFolder) -> RunReport | None:
@@ -333,9 +338,9 @@ def _requests(
     damaged: list[Finding] = []
     for run in runs:
         try:
-            last = Submission.read(run)
+            last = SubmissionRecord.read(run)
             if last is None:
-                note_cut_off(run)
+                note_incomplete_submission(run)
                 continue
             final = known_state(run.folder).is_final
             sampled = samples and not last.sampled
@@ -357,19 +362,21 @@ def _damaged(reports: Iterable[RunReport | None]) -> list[Finding]:
 
 
 def _apply(
-    run: RunFolder, found: RunReport | None, last: Submission | None, *, samples: bool
+    run: RunFolder, found: RunReport | None, last: SubmissionRecord | None, *, samples: bool
 ) -> None:
     """Writes a report into the run's folder, its own state last; nothing if `last`, its submission
     when the host was asked, is no longer the last."""
     with run.mirroring():
-        now = Submission.read(run)
+        now = SubmissionRecord.read(run)
         if last is None or now is None or now != replace(last, sampled=now.sampled):
             return
         if found is None and last.complete:
             lost = replace(known_state(run.folder), state="lost", reason=GONE, ended=time.time())
             state_files.write(run.folder, lost)
         elif found is None or found.state is None or found.state.submission < last.submission:
-            note_cut_off(run)  # the cluster has its files, or knows only an earlier submission
+            note_incomplete_submission(
+                run
+            )  # the cluster has its files, or knows only an earlier submission
         elif known_state(run.folder).is_final:
             add_pieces(run, found)
         else:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from fairway_agent.main import MARK, OLD_PYTHON, OLDEST
 from fairway_agent.quick import dataclass
-from fairway_agent.records import JsonRecord, Unfit
+from fairway_agent.records import InvalidRecord, JsonRecord
 from fairway_boot.files import NO_ANSWER
 from fairway_core import archives
 from fairway_core.findings import UserError
@@ -21,7 +21,7 @@ from fairway_runner.engines.outage import USUAL, TargetUnavailable
 from fairway_runner.engines.remote import ssh
 from fairway_runner.engines.remote.connection import (
     COMMAND_TIMEOUT,
-    STRANGE,
+    UNEXPECTED_ANSWER,
     Connection,
     Ended,
     Here,
@@ -123,13 +123,13 @@ class RemoteHost:
             ended = self.connection.run(words, input=data, deadline=self.deadline, timeout=timeout)
         try:
             return kind.from_json(self._answer(ended))
-        except Unfit as error:
-            raise self.strange(error) from None
+        except InvalidRecord as error:
+            raise self.unexpected_answer(error) from None
 
-    def strange(self, error: Unfit) -> UserError:
+    def unexpected_answer(self, error: InvalidRecord) -> UserError:
         """Returns the error for an answer that no Fairway host gives."""
         message = f"{self.connection.name} gave an answer that cannot be read: {error}"
-        return UserError.of("host-failed", message, STRANGE, exit_code=5)
+        return UserError.of("host-failed", message, UNEXPECTED_ANSWER, exit_code=5)
 
     def _answer(self, ended: Ended) -> Any:
         last = ended.out.rstrip(b"\n").rpartition(b"\n")[2].decode(errors="replace")

@@ -26,7 +26,13 @@ from typing import TYPE_CHECKING
 from fairway_agent.quick import dataclass
 from fairway_boot.files import NO_CONNECTION
 from fairway_core.findings import UserError
-from fairway_runner.engines.outage import LEAST, NO_LISTENER, Silence, TargetUnavailable, warn
+from fairway_runner.engines.outage import (
+    LEAST,
+    NO_LISTENER,
+    SlowCallNotice,
+    TargetUnavailable,
+    warn,
+)
 from fairway_runner.engines.remote import bastion
 from fairway_runner.engines.remote.connection import (
     COPY_TIMEOUT,
@@ -118,7 +124,7 @@ class Ssh(Connection):
     socket: Path | None = None
     reached: bool = False
     folder: Path | None = field(default=None, repr=False)
-    silence: Silence = field(default_factory=Silence, repr=False)
+    notice: SlowCallNotice = field(default_factory=SlowCallNotice, repr=False)
     _opening: subprocess.Popen[bytes] | None = field(default=None, init=False, repr=False)
     _connecting: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
     """Held by the thread that connects: of two masters for one socket the second gets none, and
@@ -167,7 +173,7 @@ class Ssh(Connection):
         self, program: Program, command: Command, broken: Sequence[int] = (BROKEN,)
     ) -> Ended:
         """Runs a program over the connection, and again if its exit code is one of `broken`."""
-        with self.silence.watch(self.name, command.deadline) as watched:
+        with self.notice.watch(self.name, command.deadline) as watched:
             if self._has_bastion:
                 watched.answered()
             while True:

@@ -21,7 +21,7 @@ _FILE = "engine.json"
 
 
 @dataclass
-class Submission(JsonRecord, called="the submission"):
+class SubmissionRecord(JsonRecord, label="the submission"):
     """The last submission of a run: `submission` counts the starts of the run, from 0, including
     retries. `complete` says that the target has taken it over, as these `jobs`, and `sampled` that
     it has ended and all samples of its nodes are here."""
@@ -41,14 +41,14 @@ class Submission(JsonRecord, called="the submission"):
         files.write_json(run.folder / _FILE, self.to_json())
 
 
-def begin(run: RunFolder, *, retry: bool) -> Submission:
+def begin(run: RunFolder, *, retry: bool) -> SubmissionRecord:
     """Begins a submission, or resumes an interrupted one that has not ended; the caller holds the
     run's lock. The run is queued, and so are the tasks of a retry, as `retry.json` has them."""
-    last = Submission.read(run)
+    last = SubmissionRecord.read(run)
     has_ended = retry and last and (last.complete or known_state(run.folder).is_final)
     if last is not None and not has_ended:
         return last
-    new = Submission(0 if last is None else last.submission + 1)
+    new = SubmissionRecord(0 if last is None else last.submission + 1)
     with run.mirroring():
         if retry:
             wanted = replace(read_retry(run.folder), submission=new.submission)
@@ -73,9 +73,9 @@ def queue_tasks_again(run: RunFolder) -> dict[str, int]:
     return attempts
 
 
-def note_cut_off(run: RunFolder) -> None:
+def note_incomplete_submission(run: RunFolder) -> None:
     """Gives the run a reason if its submission was interrupted."""
-    reason, state = run.cut_off, known_state(run.folder)
+    reason, state = run.incomplete_submission_reason, known_state(run.folder)
     if reason and state.reason != reason:
         state_files.write(run.folder, replace(state, reason=reason))
 

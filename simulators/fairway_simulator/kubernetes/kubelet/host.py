@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from fairway_agent.kubernetes.settings import parse
 from fairway_simulator.kubernetes.api.resources import PODS
-from fairway_simulator.kubernetes.client import Refused
+from fairway_simulator.kubernetes.client import ErrorResponse
 from fairway_simulator.kubernetes.events import event
 from fairway_simulator.sockets import link, new_network
 
@@ -102,7 +102,7 @@ class Host:
         while not self.stopped.is_set():
             try:
                 self.client.send(method, path, body, form)
-            except Refused as refused:
+            except ErrorResponse as refused:
                 if refused.code in (404, 409, 422):
                     return
                 self.stopped.wait(PAUSE)
@@ -116,7 +116,7 @@ class Host:
             self.client.send(
                 "POST", f"/api/v1/namespaces/{new['metadata']['namespace']}/events", new
             )
-        except Refused:
+        except ErrorResponse:
             return
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from fairway_core import local_disks
 from fairway_core.kubernetes.node_setup import SCRATCH
 from fairway_simulator.kubernetes.api.patches import MERGE
-from fairway_simulator.kubernetes.client import Client, Refused
+from fairway_simulator.kubernetes.client import Client, ErrorResponse
 from fairway_simulator.kubernetes.events import now
 from fairway_simulator.kubernetes.kubelet.host import GPU, PAUSE, Devices, Host
 from fairway_simulator.kubernetes.kubelet.pods import PodRunner
@@ -119,7 +119,7 @@ class Kubelet:
             node["status"]["declaredFeatures"] = ["ExtendWebSocketsToKubelet"]
         try:
             self._client.send("POST", "/api/v1/nodes", node)
-        except Refused as refused:
+        except ErrorResponse as refused:
             if refused.code != 409:
                 raise
         path = f"/api/v1/nodes/{spec.name}"
@@ -149,7 +149,7 @@ class Kubelet:
         while not self._stopped.is_set():
             try:
                 self._follow()
-            except Refused:
+            except ErrorResponse:
                 self._stopped.wait(PAUSE)
             except Exception:  # noqa: BLE001 - the nodes keep running
                 sys.stderr.write(traceback.format_exc())

@@ -13,7 +13,7 @@ from urllib.parse import quote
 from fairway_agent.kubernetes.settings import parse
 from fairway_core import local_disks
 from fairway_simulator import machines
-from fairway_simulator.kubernetes.client import Refused
+from fairway_simulator.kubernetes.client import ErrorResponse
 
 if TYPE_CHECKING:
     import threading
@@ -250,7 +250,7 @@ class Volumes:
     def _ask(self, path: str, sent: dict[str, Any] | None = None) -> dict[str, Any]:
         try:
             return self._client.send("POST" if sent else "GET", path, sent)
-        except Refused as refused:
+        except ErrorResponse as refused:
             raise NotReady(str(refused)) from None
 
 

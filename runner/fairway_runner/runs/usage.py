@@ -28,7 +28,7 @@ BY = ("name", "tag", "user", "target", "month")
 
 
 @dataclass(frozen=True)
-class Use:
+class RunUsage:
     """Usage of one run so far: node-hours of a size, and the hourly price of one node. `hourly` is
     None if no price is known, and `size` is empty if nodes have no price, as on this machine."""
 
@@ -76,13 +76,13 @@ def region_of(environment: str) -> str:
     return ""
 
 
-def use_of(
+def usage_of(
     run: Run,
     tasks: Iterable[TaskResult],
     prices: Callable[[], Prices],
     region: str | None = None,
     locate: Callable[[str], str] = region_of,
-) -> Use:
+) -> RunUsage:
     """Returns the usage so far of one run; prices are looked up only if its nodes have one. The
     `region` is that of the run's target or, by `locate`, of its environment, unless it is given."""
     target = facts_in(run.folder / "target.json")
@@ -93,14 +93,15 @@ def use_of(
         its_region = region or str(target.get("region") or "") or locate(environment_of(run))
     until = time.time()
     seconds = sum(
-        seconds_held(task, until) * task.nodes * min(1.0, task.part or 1.0) for task in tasks
+        seconds_held(task, until) * task.nodes * min(1.0, task.node_fraction or 1.0)
+        for task in tasks
     )
     hourly = float(price) if isinstance(price, int | float) and price > 0 else None
     if hourly is None and size and its_region:
         from fairway_core.cost.prices import node_price
 
         hourly = node_price(prices(), size=size, region=its_region, spot=spot)
-    return Use(run, seconds / _HOUR, size, spot, its_region, hourly)
+    return RunUsage(run, seconds / _HOUR, size, spot, its_region, hourly)
 
 
 def environment_of(run: Run) -> str:
@@ -128,7 +129,7 @@ class Group:
     unpriced: int = 0
     sizes: set[str] = field(default_factory=set)
 
-    def add(self, use: Use) -> None:
+    def add(self, use: RunUsage) -> None:
         """Adds one run's usage."""
         self.runs += 1
         self.node_hours += use.node_hours
@@ -156,10 +157,10 @@ def require_group(option: str, by: str | None, known: Sequence[str] = BY) -> Non
         raise UserError.of("bad-value", message, did_you_mean(by, known))
 
 
-def grouped(found: Sequence[Use], by: str | None) -> list[Group]:
-    """Groups the uses by one of `BY`, the most expensive last, but months in order; without it each
-    run alone, in the order given. A run is in the group of each of its tags, and one without any in
-    that called ""."""
+def grouped(found: Sequence[RunUsage], by: str | None) -> list[Group]:
+    """Groups the usages by one of `BY`, the most expensive last, but months in order; without it
+    each run alone, in the order given. A run is in the group of each of its tags, and one without
+    any in that called ""."""
     groups: dict[str, Group] = {}
     for use in found:
         for key in _KEYS[by or "run"](use.run):
@@ -171,7 +172,7 @@ def grouped(found: Sequence[Use], by: str | None) -> list[Group]:
     return sorted(groups.values(), key=lambda group: (group.cost, group.node_hours, group.key))
 
 
-def run_cost_facts(found: Sequence[Use], *, by: str | None, currency: str) -> dict[str, Any]:
+def run_cost_facts(found: Sequence[RunUsage], *, by: str | None, currency: str) -> dict[str, Any]:
     """Returns the uses as plain data; money is in `currency`, null if no price is known."""
     total = Group("total")
     for use in found:
@@ -184,7 +185,7 @@ def run_cost_facts(found: Sequence[Use], *, by: str | None, currency: str) -> di
     }
 
 
-def this_month(found: Sequence[Use]) -> Group:
+def this_month(found: Sequence[RunUsage]) -> Group:
     """Sums up the usage of runs that were submitted in this month; the month is the key."""
     month = _month(time.time())
     return next((each for each in grouped(found, "month") if each.key == month), Group(month))

@@ -63,7 +63,7 @@ def name_empty_outputs(run_id: str, found: Sequence[Mapping[str, Any]]) -> str:
     return f"{task}: {empty_message(names)}{others}"
 
 
-class Kept(NamedTuple):
+class OutputPath(NamedTuple):
     """One path below a task's outputs that is no folder. `link` is where it leads from its own
     folder, if it is a link to no file; `is_fit` is False if nothing of it may be read."""
 
@@ -72,12 +72,12 @@ class Kept(NamedTuple):
     is_fit: bool = True
 
 
-def walk_outputs(folder: Path, outputs: Path) -> Iterator[Kept]:
+def walk_outputs(folder: Path, outputs: Path) -> Iterator[OutputPath]:
     """Yields the paths below a folder that is, or is among, a task's outputs, in order. Links are
     followed to these only: jobs write what they like, on other machines and for other people, and
     elsewhere are files that are not theirs to read."""
     if leads_out(folder, outputs):
-        yield Kept(folder, is_fit=False)
+        yield OutputPath(folder, is_fit=False)
         return
     for parent, folders, names in os.walk(folder):
         folders.sort()
@@ -85,15 +85,15 @@ def walk_outputs(folder: Path, outputs: Path) -> Iterator[Kept]:
         for path in (Path(parent, name) for name in sorted([*names, *links])):
             is_link = path.is_symlink()
             if is_link and leads_out(path, outputs):
-                yield Kept(path, is_fit=False)
+                yield OutputPath(path, is_fit=False)
             elif path.is_file():
-                yield Kept(path)
+                yield OutputPath(path)
             elif is_link:
                 # Without the links on the way, which may not be the same where it is copied to.
                 leads_to = os.path.relpath(os.path.realpath(path), os.path.realpath(parent))
-                yield Kept(path, link=leads_to)
+                yield OutputPath(path, link=leads_to)
             else:
-                yield Kept(path, is_fit=False)
+                yield OutputPath(path, is_fit=False)
 
 
 def say_left_out(names: Sequence[str]) -> None:
@@ -117,7 +117,7 @@ def files_of(output: Path) -> Iterator[Path]:
 
 
 @dataclass(frozen=True)
-class KeptOutput:
+class RunOutput:
     """One output of one task. `bring` downloads its files; raises UserError if there are none."""
 
     run: RunFolder

@@ -12,8 +12,8 @@ from endings import refused
 from programs import finished
 from running import MakeRun
 
-from fairway_agent import inside
-from fairway_agent.inside import Process, chosen
+from fairway_agent import task_exec
+from fairway_agent.task_exec import Process, chosen
 from fairway_runner.engines.engine import inside_command
 from fairway_runner.runs.store import enter
 
@@ -38,12 +38,12 @@ JOB = [
 ]
 
 
-def test_inside_chooses_the_innermost_process_of_a_rank_first() -> None:
+def test_task_exec_chooses_the_innermost_process_of_a_rank_first() -> None:
     for rank, pids in ((None, [15, 13]), (4, [15, 13]), (5, [17, 16, 14]), (0, []), (6, [])):
         assert [each.pid for each in chosen(JOB, rank)] == pids
 
 
-def test_inside_chooses_a_process_of_a_task_without_ranks() -> None:
+def test_task_exec_chooses_a_process_of_a_task_without_ranks() -> None:
     job = [_process(10, 1, "bash"), _process(11, 10), _process(12, 10)]
     assert [each.pid for each in chosen(job, None)] == [11, 10]
     assert [each.pid for each in chosen(job, 0)] == [11, 10]
@@ -66,14 +66,14 @@ def _shown(folder: Path, pid: int, parent: int, name: str, **more: str) -> None:
     (folder / str(pid) / "stat").write_text(f"{pid} ({name}) {rest}\n")
 
 
-def test_inside_ignores_the_ssh_server_of_the_task(tmp_path: Path) -> None:
+def test_task_exec_ignores_the_ssh_server_of_the_task(tmp_path: Path) -> None:
     """On several nodes, each has an ssh server for the others, with the task's variables."""
     _shown(tmp_path, 10, 1, "sshd", _FAIRWAY_SERVICE="1")
     _shown(tmp_path, 20, 1, "sshd")
-    assert [each.pid for each in inside.processes_of_task(RUN, "0", tmp_path)] == [20]
+    assert [each.pid for each in task_exec.processes_of_task(RUN, "0", tmp_path)] == [20]
 
 
-def test_inside_tells_runs_of_one_id_in_several_shared_folders(tmp_path: Path) -> None:
+def test_task_exec_tells_runs_of_one_id_in_several_shared_folders(tmp_path: Path) -> None:
     """Two projects on one machine, or two users' targets on one cluster, may have the same ID."""
     proc, link = tmp_path / "proc", tmp_path / "link"
     proc.mkdir()
@@ -82,23 +82,25 @@ def test_inside_tells_runs_of_one_id_in_several_shared_folders(tmp_path: Path) -
     for pid, shared in ((10, "lab"), (20, "home")):
         _shown(proc, pid, 1, "bash", FAIRWAY_SHARED_DIR=f"{tmp_path}/{shared}/runs/{RUN}/shared")
     for run, pids in ((RUN, [10, 20]), (f"{tmp_path}/lab/runs/{RUN}", [10])):
-        assert [each.pid for each in inside.processes_of_task(run, "0", proc)] == pids
-    [found] = inside.processes_of_task(f"{link}/runs/{RUN}", "0", proc)
+        assert [each.pid for each in task_exec.processes_of_task(run, "0", proc)] == pids
+    [found] = task_exec.processes_of_task(f"{link}/runs/{RUN}", "0", proc)
     assert found.pid == 20
 
 
-def test_inside_prefers_processes_in_the_container_over_the_docker_client(tmp_path: Path) -> None:
+def test_task_exec_prefers_processes_in_the_container_over_the_docker_client(
+    tmp_path: Path,
+) -> None:
     """The client is older and on the host; the processes in the container are not its children."""
     for pid, parent, name in ((10, 1, "python3"), (20, 2, "bash"), (21, 20, "python")):
         _shown(tmp_path, pid, parent, name)
     _shown(tmp_path, 11, 10, "docker", _FAIRWAY_CONTAINER="fairway-job")
-    assert [each.pid for each in chosen(inside.processes_of_task(RUN, "0", tmp_path), None)] == [
+    assert [each.pid for each in chosen(task_exec.processes_of_task(RUN, "0", tmp_path), None)] == [
         21,
         20,
     ]
 
 
-def test_inside_enters_the_container_of_the_task(tmp_path: Path) -> None:
+def test_task_exec_enters_the_container_of_the_task(tmp_path: Path) -> None:
     """A mount namespace, in which a folder has other content, stands for the container."""
     (tmp_path / "seen").mkdir()
     own = "mount -t tmpfs none seen && touch seen/inside && echo up && read _"
@@ -138,7 +140,7 @@ def _beside(rank: str, *command: str, run: str = RUN) -> subprocess.CompletedPro
     return finished(inside_command(run, "0", [rank, *command], sys.executable))
 
 
-def test_inside_runs_the_command_beside_its_rank_or_reports_what_is_missing(
+def test_task_exec_runs_the_command_beside_its_rank_or_reports_what_is_missing(
     running: subprocess.Popen[bytes], tmp_path: Path
 ) -> None:
     shown = 'echo "$RANK $FAIRWAY_PID ${_FAIRWAY_MARK-none}"; pwd; exit 9'
@@ -158,29 +160,31 @@ def test_inside_runs_the_command_beside_its_rank_or_reports_what_is_missing(
     assert "no process of task 0 of job-other is on this node" in done.stderr
 
 
-def test_inside_reads_the_process_owner_from_its_status(tmp_path: Path) -> None:
+def test_task_exec_reads_the_process_owner_from_its_status(tmp_path: Path) -> None:
     """The /proc folder of a non-dumpable process belongs to root; its status names the user."""
     ids = "Name:\ta:b\nUid:\t1001\t1002\t1002\t1002\nGid:\t100\t200\t200\t200\nGroups:\t44 200 \n"
     (tmp_path / "status").write_text(ids)
-    assert inside._owner(tmp_path) == (1002, 200, [44, 200])
+    assert task_exec._owner(tmp_path) == (1002, 200, [44, 200])
     own = (os.geteuid(), os.getegid(), sorted(os.getgroups()))
-    assert inside._owner(Path("/proc/self")) == own
+    assert task_exec._owner(Path("/proc/self")) == own
 
 
-def test_inside_keeps_ld_preload_of_the_task_from_nsenter(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_task_exec_keeps_ld_preload_of_the_task_from_nsenter(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     started: list[tuple[Any, ...]] = []
-    monkeypatch.setattr(inside, "_namespaces", lambda _: ["/usr/bin/nsenter", "-m"])
+    monkeypatch.setattr(task_exec, "_namespaces", lambda _: ["/usr/bin/nsenter", "-m"])
     monkeypatch.setattr(os, "execvpe", lambda *words: started.append(words))
     process = _process(os.getpid(), 1, LD_PRELOAD="/tmp/mine.so", LANG="C")
-    inside.enter(process, ["true"])
+    task_exec.enter(process, ["true"])
     ((_, words, environment),) = started
     assert words[-4:] == ["--", "env", "LD_PRELOAD=/tmp/mine.so", "true"]
     assert b"LD_PRELOAD" not in environment
     assert environment[b"LANG"] == b"C"
 
 
-def test_inside_module_imports_no_fairway_package() -> None:
-    source = Path(inside.__file__).read_text()
+def test_task_exec_module_imports_no_fairway_package() -> None:
+    source = Path(task_exec.__file__).read_text()
     assert "import fairway" not in source
     assert "from fairway" not in source
 
@@ -194,7 +198,7 @@ def test_inside_module_imports_no_fairway_package() -> None:
         ({"rank": 4}, "has no rank 4"),
     ],
 )
-def test_inside_refuses_unknown_tasks_nodes_and_ranks_of_the_run(
+def test_task_exec_refuses_unknown_tasks_nodes_and_ranks_of_the_run(
     make_run: MakeRun, monkeypatch: pytest.MonkeyPatch, wanted: dict[str, int], says: str
 ) -> None:
     tasks = [{"state": "running", "nodes": 2, "processes_per_node": 2}, {"state": "queued"}]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from fairway_agent import control, job_facts, state_files
 from fairway_agent.spec import LAST, RunPlan
 from fairway_agent.state_files import TaskState, exit_code_of
-from fairway_boot.files import Fault
+from fairway_boot.files import AgentError
 
 if TYPE_CHECKING:
     import socket
@@ -25,8 +25,9 @@ def is_met(wanted: str | list[int], state: str, exit_code: int | None) -> bool:
     return wanted == "ended" or state in states.get(wanted, ())
 
 
-def watch(folders: Sequence[str], bell: socket.socket) -> threading.Event:
-    """Returns an event that is set when all these runs have ended; the bell rings then."""
+def watch(folders: Sequence[str], wakeup_writer: socket.socket) -> threading.Event:
+    """Returns an event that is set when all these runs have ended; `wakeup_writer` is written to
+    then."""
     ended = threading.Event()
 
     def wait() -> None:
@@ -35,57 +36,57 @@ def watch(folders: Sequence[str], bell: socket.socket) -> threading.Event:
                 with Path(folder, "lock").open("rb") as lock:
                     fcntl.flock(lock, fcntl.LOCK_SH)
             except OSError:
-                continue  # for example removed meanwhile: `unmet` says what its state is
+                continue  # removed, for example: `failed_dependencies` says so
         ended.set()
-        bell.send(b"!")
+        wakeup_writer.send(b"!")
 
     threading.Thread(target=wait, daemon=True).start()
     return ended
 
 
-def decide(folder: Path, plan: RunPlan, submission: int) -> list[str] | None:
+def evaluate(folder: Path, plan: RunPlan, submission: int) -> list[str] | None:
     """Returns the reasons against starting the run of a folder, as `run-id failed`: an empty list
     if it may begin, or None while that depends on runs that are still active. The decision is made
     once for each submission: later changes of those runs have no effect."""
     with control.locked(folder):
-        known = control.read(folder).of(submission).unmet
+        known = control.read(folder).of(submission).failed_dependencies
         if known is not None:
             return list(known)
-        going = any(state_files.goes_on(Path(each)) for each in plan.after)  # checked first
-        found = unmet(plan.after, plan.conditions)
-        if going and not found:
+        active = any(state_files.is_active(Path(each)) for each in plan.after)  # checked first
+        found = failed_dependencies(plan.after, plan.conditions)
+        if active and not found:
             return None
-        control.change(folder, submission, unmet=tuple(found))
+        control.change(folder, submission, failed_dependencies=tuple(found))
     return found
 
 
-def unmet(
-    folders: Sequence[str], conditions: Mapping[str, str | list[int]], *, going: str | None = None
+def failed_dependencies(
+    folders: Sequence[str], conditions: Mapping[str, str | list[int]], *, active: str | None = None
 ) -> list[str]:
     """Returns the runs that did not end as `conditions` require, as `run-id failed`. Active runs do
-    not count, unless `going` is set: then they count as lost, with that text."""
+    not count, unless `active` is set: then they count as lost, with that text."""
     found = []
     for folder in map(Path, folders):
         try:
-            said = _unmet(folder, conditions.get(folder.name, "succeeded"), going)
-        except (OSError, Fault):
+            said = _failure(folder, conditions.get(folder.name, "succeeded"), active)
+        except (OSError, AgentError):
             said = "cannot be read"
         if said:
             found.append(f"{folder.name} {said}")
     return found
 
 
-def _unmet(folder: Path, wanted: str | list[int], going: str | None) -> str:
+def _failure(folder: Path, wanted: str | list[int], active: str | None) -> str:
     """Returns how a run ended if that is not as required; "" if it is, or the run is active."""
     known = state_files.read_run(folder)
     if known is None:
         return "was removed"
     said = known.state
-    if known.goes_on:
-        if going is None:
+    if known.is_active:
+        if active is None:
             return ""
-        known = control.lost_state(folder, known, going)
-        said = going if known.state == "lost" else known.state
+        known = control.lost_state(folder, known, active)
+        said = active if known.state == "lost" else known.state
     code = None
     if isinstance(wanted, list) and (
         known.state != "cancelled" or any(each.attempts for each in _tasks(folder))  # it has begun
@@ -107,19 +108,20 @@ def _tasks(folder: Path) -> Iterator[TaskState]:
 
 
 def require(folders: Sequence[Path], conditions: Mapping[str, str | list[int]]) -> list[Path]:
-    """Returns the runs that are active. Raises Fault if one is gone, or did not end as required."""
-    going = []
+    """Returns the runs that are active. Raises AgentError if one is gone, or did not end as
+    required."""
+    active = []
     for folder in folders:
         known = state_files.read_run(folder)
-        if known is None or not known.goes_on:
-            said = unmet([str(folder)], conditions)
+        if known is None or not known.is_active:
+            said = failed_dependencies([str(folder)], conditions)
         elif control.read(folder).parts:
-            going.append(folder)
+            active.append(folder)
             continue
         else:
             said = [f"{folder.name} {known.state}"]
         if said:
             hint = f"run it again first: fairway retry {folder.name}"
             hint = hint if folder.name not in conditions else ""
-            raise Fault("failed-predecessor", f"`after`: {said[0]}", hint, 2)
-    return going
+            raise AgentError("failed-predecessor", f"`after`: {said[0]}", hint, 2)
+    return active
