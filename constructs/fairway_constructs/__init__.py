@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from fairway_constructs.cdk.synthesis import Aspect as Aspect
     from fairway_constructs.cloud_init.mounts import MachineProxy as MachineProxy
     from fairway_constructs.cloud_init.mounts import Mount as Mount
+    from fairway_constructs.cloud_init.mounts import Mounted as Mounted
     from fairway_constructs.cloud_init.people import Accounts as Accounts
     from fairway_constructs.cloud_init.slurm import SlurmNode as SlurmNode
     from fairway_constructs.cluster import Cluster as Cluster

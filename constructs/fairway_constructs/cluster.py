@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from fairway_constructs.cdk import surroundings
 from fairway_constructs.cloud_init import ADMIN_USERNAME
 from fairway_constructs.gpu_cluster import GpuCluster
 from fairway_constructs.identity import Identity, IIdentity
@@ -15,10 +14,8 @@ from fairway_core.findings import UserError
 from fairway_core.target import Gateway
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from fairway_constructs.cdk import Construct
-    from fairway_constructs.filesystems.base import FileSystem
+    from fairway_constructs.cloud_init.mounts import Mounts
     from fairway_constructs.network import INetwork
     from fairway_constructs.network_access import SubnetRef
     from fairway_core.environment import Repair, Spot
@@ -51,7 +48,7 @@ class Cluster(TakesJobs):
         network: INetwork | None = None,
         subnet: SubnetRef | None = None,
         image: str | None = None,
-        mounts: Sequence[FileSystem] = (),
+        mounts: Mounts = (),
         identity: IIdentity | None = None,
         spot: Spot | None = None,
         repair: Repair | None = None,
@@ -73,8 +70,8 @@ class Cluster(TakesJobs):
             "size": row,
             "image": catalog.image(image) if image else catalog.default_image(row),
             "subnet": subnet,
-            "identity_id": self.identity.id,
-            "mounts": [each.mount for each in mounts],
+            "identity": self.identity,
+            "mounts": mounts,
             "spot": spot,
             "os_gib": os_gib,
             "monitored": monitored,
@@ -82,15 +79,9 @@ class Cluster(TakesJobs):
         self.machines: GpuCluster | SingleVm
         if nodes == 1 and repair is None:
             self.machines = SingleVm(self, name, **props)
-            made = self.machines.virtual_machine.node
         else:
             self.machines = GpuCluster(self, name, nodes=nodes, repair=repair, **props)
-            made = self.machines.scale_set.node
         self.range = subnet.range
-        stack = surroundings(self).stack
-        for each in (self.identity, *mounts):
-            if surroundings(each).stack is stack:
-                made.add_dependency(each)
 
     @property
     def id(self) -> str:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from fairway_constructs.azurerm import linux_virtual_machine_scale_set as vmss
 from fairway_constructs.azurerm.data_virtual_machine_scale_set import DataVirtualMachineScaleSet
-from fairway_constructs.cdk import Lifecycle
+from fairway_constructs.cdk import Lifecycle, wait_for
 from fairway_constructs.cloud_init import custom_data
 from fairway_constructs.cloud_init.people import accounts_extension
 from fairway_constructs.extensions import health, monitoring_agent
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from fairway_constructs.cloud_init.mounts import Mounts
     from fairway_constructs.cloud_init.people import Accounts
     from fairway_constructs.cloud_init.slurm import SlurmNode
+    from fairway_constructs.identity import IIdentity
     from fairway_constructs.network_access import SubnetRef
     from fairway_core.catalog import Image, VmSize
     from fairway_core.environment import Repair, Spot
@@ -64,7 +65,7 @@ class GpuCluster(TakesJobs):
 
     >>> GpuCluster(stack, "pair", nodes=2, size=vm_size("Standard_ND96isr_H100_v5"),
     ...            image=image("ubuntu-hpc-2404"), subnet=network.subnet("compute"),
-    ...            identity_id=identity.id, mounts=[server.mount],
+    ...            identity=identity, mounts=[server],
     ...            spot=Spot(restore="1h"))  # doctest: +SKIP
     """
 
@@ -77,7 +78,7 @@ class GpuCluster(TakesJobs):
         size: VmSize,
         image: Image,
         subnet: SubnetRef,
-        identity_id: str,
+        identity: IIdentity,
         mounts: Mounts = (),
         spot: Spot | None = None,
         image_id: ImageVersionId | None = None,
@@ -97,8 +98,9 @@ class GpuCluster(TakesJobs):
         if not nodes and not resized:
             raise FieldError(f"cluster `{name}` has no nodes", "write 1 or more", ("nodes",))
         check_image(name, spec)
-        self._name, self._spec, self._nodes = name, spec, nodes
+        self._name, self._spec, self._nodes, self.identity = name, spec, nodes, identity
         self.scale_set = self._scale_set(repair, slurm, resized=resized)
+        wait_for(self.scale_set, identity, *mounts)
         self.id, self.range = self.scale_set.id, spec.subnet.range
         # Slurm's nodes come and go, and jobs do not start from one of them.
         self.main_host, *self.other_hosts = [""] if slurm else self._addresses(nodes)
@@ -120,7 +122,7 @@ class GpuCluster(TakesJobs):
         if spec.accounts is not None and slurm is None:
             extensions.append(accounts_extension(spec.accounts))
         if spec.monitored:
-            extensions.append(monitoring_agent(spec.identity_id, place.proxy))
+            extensions.append(monitoring_agent(self.identity.id, place.proxy))
         if repair:
             extensions.append(health())
         return vmss.LinuxVirtualMachineScaleSet(
@@ -148,7 +150,7 @@ class GpuCluster(TakesJobs):
                     ],
                 )
             ],
-            identity=vmss.Identity(type="UserAssigned", identity_ids=[spec.identity_id]),
+            identity=vmss.Identity(type="UserAssigned", identity_ids=[self.identity.id]),
             custom_data=custom_data(boot),
             spot_restore=(
                 vmss.SpotRestore(enabled=True, timeout=iso_duration(spec.spot.restore))

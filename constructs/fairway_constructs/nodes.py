@@ -22,6 +22,7 @@ from fairway_constructs.cloud_init import (
     shared_folder,
     shared_mount,
 )
+from fairway_constructs.cloud_init.mounts import mounts_of
 from fairway_constructs.scope import placement_of
 from fairway_core.documents import FieldError
 from fairway_core.environment.clusters import node_rules
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from fairway_constructs.cdk import Construct
-    from fairway_constructs.cloud_init.mounts import MachineProxy, Mounts
+    from fairway_constructs.cloud_init.mounts import MachineProxy, Mount
     from fairway_constructs.cloud_init.people import Accounts
     from fairway_constructs.cloud_init.slurm import SlurmNode
     from fairway_constructs.network_access import SubnetRef
@@ -70,8 +71,7 @@ class NodeSpec:
     size: VmSize
     image: Image
     subnet: SubnetRef
-    identity_id: str
-    mounts: Mounts = ()
+    mounts: Sequence[Mount] = ()
     spot: Spot | None = None
     image_id: str | None = None
     accept_terms: bool = False
@@ -87,8 +87,8 @@ class NodeSpec:
     @classmethod
     def of(cls, arguments: Mapping[str, Any]) -> Self:
         """Returns the nodes of a construct with these arguments; ignores its other arguments."""
-        names = [each.name for each in fields(cls) if each.name in arguments]
-        return cls(**{name: arguments[name] for name in names})
+        given = {**arguments, "mounts": mounts_of(arguments["mounts"])}
+        return cls(**{each.name: given[each.name] for each in fields(cls) if each.name in given})
 
     def of_scale_set(self) -> dict[str, Any]:
         """Returns the arguments of a `GpuCluster` with these nodes: all except a single VM's."""
@@ -109,6 +109,7 @@ def cloud_init_of(
     watched: bool = False,
     slurm: SlurmNode | None = None,
     single: bool = False,
+    identity_id: str = "",
     proxy: MachineProxy | None = None,
 ) -> str:
     """Returns the cloud-config of a node, or of the `single` one; with `watched` it reports its
@@ -137,7 +138,7 @@ def cloud_init_of(
             # A single VM does not share its queue, and has no other nodes to notify.
             queue=queue.folder if queue and queue.mount else "",
             # If a VM has several identities, its jobs have to name theirs.
-            identity=spec.identity_id if spec.signed_in else "",
+            identity=identity_id if spec.signed_in else "",
             people=accounts.setup_script() if accounts and slurm else "",
             idle=_idle(cluster, spec, queue, single=single),
             template="slurm_node.yaml.j2" if slurm else "node.yaml.j2",

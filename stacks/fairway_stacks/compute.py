@@ -42,8 +42,6 @@ class ComputeStack(RoleStack):
         self._data = data
         if self.place.proxy:
             self.place = replace(self.place, proxy=self.place.proxy.past(data.direct_hosts))
-        # Nodes of Slurm have another identity, see `SlurmResources.partition`.
-        self._identity_id = data.identity.id if data.identity else ""
         self._storage = storage_of(data.storage)
         self._reach = _reach(environment, network)
         self._slurm = self._scheduler(network) if environment.scheduler else None
@@ -61,8 +59,7 @@ class ComputeStack(RoleStack):
                 alerts = az.Alerts(self, "alerts-of-schedules", monitoring=data.monitoring)
             az.WorkingHours(self, clusters=self._scheduled, alerts=alerts)
         if self._stops_itself:
-            assert data.identity is not None, "an environment with such clusters has one"
-            principal_id = data.identity.principal_id
+            principal_id = self._identity.principal_id
             az.IdleStop(self, principal_id=principal_id, clusters=self._stops_itself)
         # The machines of Batch and AKS belong to Azure: Fairway sends no metrics from them.
         sizes = [vm_size(cluster.size) for cluster in self._own.values()]
@@ -75,6 +72,12 @@ class ComputeStack(RoleStack):
                 self, "nodes", admin, resource_id=self.place.group_id, what="the nodes"
             )
         az.Targets(self, [targets[name] for name in environment.clusters])
+
+    @property
+    def _identity(self) -> az.Identity:
+        """The identity of nodes, except Slurm's, see `SlurmResources.partition`."""
+        assert self._data.identity is not None, "an environment with such clusters has one"
+        return self._data.identity
 
     @property
     def _own(self) -> dict[str, Cluster | SlurmNodes]:
@@ -159,7 +162,6 @@ class ComputeStack(RoleStack):
             name,
             spec,
             subnet=network.subnets["compute"],
-            identity_id=self._identity_id,
             mounts=mounts,
         )
         cluster: az.GpuCluster | az.SingleVm
@@ -168,10 +170,15 @@ class ComputeStack(RoleStack):
             cluster = self._slurm.partition(name, nodes)
         elif spec.nodes == 1:
             reserved = replace(nodes, capacity_reservation_group_id=spec.capacity_reservation)
-            cluster = az.SingleVm(self, name, **vars(reserved))
+            cluster = az.SingleVm(self, name, identity=self._identity, **vars(reserved))
         else:
             cluster = az.GpuCluster(
-                self, name, nodes=spec.nodes, repair=spec.repair, **nodes.of_scale_set()
+                self,
+                name,
+                identity=self._identity,
+                nodes=spec.nodes,
+                repair=spec.repair,
+                **nodes.of_scale_set(),
             )
         if spec.engine == "ssh" and spec.schedule:
             self._scheduled[name] = (spec.schedule, cluster.id)
@@ -197,7 +204,7 @@ class ComputeStack(RoleStack):
             name,
             account=account,
             subnet=network.subnets["compute"],
-            identity_id=self._identity_id,
+            identity=self._identity,
             size=vm_size(spec.size),
             image=spec.chosen_image,
             image_id=spec.image_id,

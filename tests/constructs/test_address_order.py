@@ -40,28 +40,20 @@ H100 = "Standard_ND96isr_H100_v5"
 PERSON = "11111111-2222-3333-4444-555555555555"
 
 
-def _nodes() -> dict[str, Any]:
-    size, system = vm_size(H100), image("ubuntu-hpc-2404")
-    return {"size": size, "image": system, "subnet": SUBNET, "identity_id": "/identity"}
-
-
 def _group(scope: az.Construct, name: str) -> az.Construct:
     """Returns a scope for constructs that a statement itself needs."""
     return az.Construct(scope, f"needs-{name}")
 
 
+def _nodes(scope: az.Construct, name: str) -> dict[str, Any]:
+    size, system = vm_size(H100), image("ubuntu-hpc-2404")
+    identity = az.Identity(_group(scope, name), name)
+    return {"size": size, "image": system, "subnet": SUBNET, "identity": identity}
+
+
 def _pool(scope: az.Construct, name: str) -> None:
-    az.BatchPool(
-        scope,
-        name,
-        account=az.BatchAccount(_group(scope, name)),
-        subnet=SUBNET,
-        identity_id="/identity",
-        size=vm_size(H100),
-        image=image("ubuntu-hpc-2404"),
-        minimum=0,
-        maximum=2,
-    )
+    account = az.BatchAccount(_group(scope, f"{name}-account"))
+    az.BatchPool(scope, name, account=account, minimum=0, maximum=2, **_nodes(scope, name))
 
 
 def _kubernetes(scope: az.Construct, name: str) -> az.KubernetesCluster:
@@ -147,7 +139,7 @@ STATEMENTS: dict[str, Statement] = {
     "Cluster": lambda s, n: az.Cluster(s, n, size=H100, nodes=2, subnet=SUBNET),
     "FirewallEgress": lambda s, n: az.FirewallEgress(s, n, next_hop=SPACE[4]),
     "Gateway": lambda s, n: az.Gateway(s, n, size="Standard_D2s_v6", subnet=SUBNET),
-    "GpuCluster": lambda s, n: az.GpuCluster(s, n, nodes=2, **_nodes()),
+    "GpuCluster": lambda s, n: az.GpuCluster(s, n, nodes=2, **_nodes(s, n)),
     "People": lambda s, n: az.People(s, n, object_id=PERSON).grant(
         "x", "Reader", on="/x", reason="reads"
     ),
@@ -169,7 +161,7 @@ STATEMENTS: dict[str, Statement] = {
         s, n, subnet=SUBNET, virtual_network_id=HUB
     ).connect(s, n, service="blob", resource_id="/account"),
     "Registry": lambda s, n: az.Registry(s, n),
-    "SingleVm": lambda s, n: az.SingleVm(s, n, **_nodes()),
+    "SingleVm": lambda s, n: az.SingleVm(s, n, **_nodes(s, n)),
     "SlurmFoundation": lambda s, n: az.SlurmFoundation(s, n, disk_gib=64),
     "SlurmLoginNode": _login,
     "SlurmScheduler": _scheduler,

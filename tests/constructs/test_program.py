@@ -181,7 +181,7 @@ def test_program_makes_pool_with_existing_resources(lab: az.EnvironmentStack) ->
     other = az.Vault.from_id(lab, "other", f"{GROUP}/Microsoft.KeyVault/vaults/other-kv")
     other.grant_read(hub["nodes"])
     hub["vault"].diagnostic_settings(hub["logs"])
-    _pool(lab, hub["batch"], hub["net"].subnet("compute"), identity_id=hub["nodes"].id)
+    _pool(lab, hub["batch"], hub["net"].subnet("compute"), identity=hub["nodes"])
     document = _written(lab)
     pool = only(document, "azurerm_batch_pool")
     assert (pool["account_name"], pool["resource_group_name"]) == ("hubbatch", "hub")
@@ -248,10 +248,55 @@ def test_program_machines_wait_for_subnet_and_depends_on(lab: az.EnvironmentStac
     )
 
 
+@pytest.mark.parametrize("kind", ["GpuCluster", "SingleVm", "BatchPool", "Slurm"])
+def test_program_machines_wait_for_file_systems_and_roles(
+    lab: az.EnvironmentStack, kind: str
+) -> None:
+    net = _network(lab)
+    home = az.NfsServer(lab, "home", subnet=net.subnet("storage"), path="/data")
+    storage = az.Storage(lab, containers=["outputs"], network=net)
+    given: dict[str, Any] = {"subnet": net.subnet("compute"), "mounts": [home, _scratch(lab)]}
+    node = {"size": vm_size(HB), "image": image("ubuntu-hpc-2404")}
+    identity = az.Identity(lab, "nodes")
+    if kind == "Slurm":
+        slurm = az.SlurmFoundation(lab, disk_gib=64)
+        given["foundation"], identity = slurm, slurm.nodes
+        slurm.private_endpoints(net)
+        scheduler = az.SlurmScheduler(lab, partitions={}, scale_sets={}, **given)
+        az.SlurmLoginNode(lab, "login", size="Standard_D4s_v6", scheduler=scheduler, **given)
+        storage.grant_read_write(identity)
+    elif kind == "BatchPool":
+        account = az.BatchAccount(lab)
+        account.private_endpoints(net)
+        storage.grant_read_write(_pool(lab, account, identity=identity, **given))
+    else:
+        nodes = {"nodes": 2} if kind == "GpuCluster" else {}
+        made = getattr(az, kind)(lab, "n", identity=identity, **nodes, **node, **given)
+        storage.grant_read_write(made)
+    resources = _written(lab)["resource"]
+    types = ("batch_pool", "linux_virtual_machine_scale_set", "linux_virtual_machine")
+    machines = {k: v for each in types for k, v in resources.get(f"azurerm_{each}", {}).items()}
+    waiting = [each for name, each in machines.items() if "nfs-home" not in name]
+    assert len(waiting) == (2 if kind == "Slurm" else 1)
+    for each in waiting:
+        waits = {address.partition(".")[0] for address in each["depends_on"]}
+        assert waits >= {
+            "azurerm_role_assignment",
+            "azurerm_virtual_machine_data_disk_attachment",
+            "azurerm_user_assigned_identity",
+        }
+        assert any("outputs" in address for address in each["depends_on"]), "the role of later"
+
+
+def _scratch(lab: az.EnvironmentStack) -> az.Mount:
+    """Returns a mount without a construct, which nothing can wait for."""
+    return az.NfsExport(lab, "scratch", path="/scratch", **SERVER).mount
+
+
 def _pool(lab: az.EnvironmentStack, account: Any, subnet: Any, **more: Any) -> az.BatchPool:
     given = {"size": vm_size(HB), "image": image("ubuntu-hpc-2404"), "minimum": 0, "maximum": 2}
-    identity = more.pop("identity_id", None) or az.Identity(lab, "pool").id
-    own: dict[str, Any] = {"account": account, "subnet": subnet, "identity_id": identity}
+    identity = more.pop("identity", None) or az.Identity(lab, "pool")
+    own: dict[str, Any] = {"account": account, "subnet": subnet, "identity": identity}
     return az.BatchPool(lab, more.pop("name", "hb"), **own, **given, **more)
 
 
@@ -304,10 +349,10 @@ def test_program_writes_targets_of_every_kind_of_cluster(lab: az.EnvironmentStac
         "size": vm_size(HB),
         "image": image("ubuntu-hpc-2404"),
         "subnet": subnet,
-        "identity_id": az.Identity(lab, "nodes").id,
-        "mounts": [home.mount],
+        "identity": az.Identity(lab, "nodes"),
+        "mounts": [home],
     }
-    mounted: dict[str, Any] = {"foundation": slurm, "subnet": subnet, "mounts": [home.mount]}
+    mounted: dict[str, Any] = {"foundation": slurm, "subnet": subnet, "mounts": [home]}
     scheduler = az.SlurmScheduler(
         lab,
         partitions={"hb": az.SlurmPartition(size=HB, nodes=16)},
@@ -318,12 +363,12 @@ def test_program_writes_targets_of_every_kind_of_cluster(lab: az.EnvironmentStac
     own = az.KubernetesFoundation(lab, storage_account_id=storage.id, name="manifests")
     pods: dict[str, Any] = {"subnet": net.subnet("kubernetes")}
     pods["cluster"] = az.KubernetesCluster(lab, kubelet=own.kubelet, **pods)
-    jobs: dict[str, Any] = {"job_image": "team.azurecr.io/jobs:1", "mounts": [home.mount]}
+    jobs: dict[str, Any] = {"job_image": "team.azurecr.io/jobs:1", "mounts": [home]}
     clusters: list[az.TakesJobs] = [
         az.GpuCluster(lab, "pair", nodes=2, **spec),
         az.SingleVm(lab, "box", **spec),
         scheduler.partition("hb"),
-        _pool(lab, batch, subnet, mounts=[home.mount], name="many"),
+        _pool(lab, batch, subnet, mounts=[home], name="many"),
         az.KubernetesNodePool(lab, "t4", size="Standard_NC4as_T4_v3", nodes=2, **pods, **jobs),
     ]
     gateway = az.Gateway(lab, size="Standard_D2s_v6", subnet=net.subnet("management"))
@@ -527,7 +572,7 @@ class Location(str):
 OFFICE = ["198.51.100.0/24"]
 CLIENTS = SubnetRef("/subnet", IPv4Network("10.40.0.0/17"))
 NODE: dict[str, Any] = {"size": vm_size(H100), "image": image("ubuntu-hpc-2404")}
-NODE |= {"subnet": CLIENTS, "identity_id": "/identity"}
+NODE |= {"subnet": CLIENTS, "identity": "/identity"}
 HOME: dict[str, Any] = {"type": "nfs", "options": "rw", "source": "s:/home"}
 SERVER: dict[str, Any] = {"host": "nfs.example.com", "export": "/", "mbps": 100}
 SUBNETS = {

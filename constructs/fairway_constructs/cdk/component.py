@@ -177,6 +177,15 @@ def create(made: Construct, name: str, scope: Construct, id: str, *settings: obj
     known.ids.add(id)
 
 
+def wait_for(made: Construct, *needed: object) -> None:
+    """Lets a resource be created after the constructs of its stack among those that it needs, and
+    after what they have when the stack is written, such as an identity's roles."""
+    stack = surroundings(made).stack
+    for each in needed:
+        if isinstance(each, Construct) and surroundings(each).stack is stack:
+            made.node.add_dependency(each)
+
+
 class Signature:
     """The arguments of a class, in place of the `*args` of cdktf's metaclass."""
 
