@@ -125,6 +125,7 @@ class BatchPool(TakesJobs):
             check_image(size, image, own=image_id is not None, usual=pool_image)
         self._name, self._account, self.identity = name, account, identity
         self._shape, self._size, self._mounts = shape, size, mounts_of(mounts)
+        self._joins(size, maximum if mpi else 1)
         # The provider neither sends a change of these attributes nor replaces the pool for it.
         fixed = {
             "inter_node_communication": "Enabled" if mpi else "Disabled",

@@ -164,12 +164,13 @@ class _Checks(Validation):
 
     def validate(self) -> list[str]:
         """Returns the errors of the stack, each with its hint."""
-        from fairway_core.checks import check_stack
+        from fairway_core.checks import check_clusters, check_stack
 
         inside, document = surroundings(self._stack), self._stack.to_terraform()
         opened = {**inside.addresses.opened, "protect": inside.placed[1].protect}
         name = self._stack.node.id
-        found = check_stack(
+        found = check_clusters(inside.addresses.clusters, ignore=self._ignore)
+        found += check_stack(
             document, Asked(**opened), ignore=self._ignore, name=name, taken=self._taken
         )
         errors = [

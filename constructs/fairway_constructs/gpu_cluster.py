@@ -98,6 +98,7 @@ class GpuCluster(TakesJobs):
         if not nodes and not resized:
             raise FieldError(f"cluster `{name}` has no nodes", "write 1 or more", ("nodes",))
         check_image(name, spec)
+        self._joins(size, nodes)
         self._name, self._spec, self._nodes, self.identity = name, spec, nodes, identity
         self.scale_set = self._scale_set(repair, slurm, resized=resized)
         wait_for(self.scale_set, identity, *mounts)

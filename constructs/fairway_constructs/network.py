@@ -38,6 +38,7 @@ from fairway_core.environment.addresses import (
     SUBNETS,
     SubnetRole,
     check_space,
+    require_free,
     require_nat,
     require_no_overlap,
     require_outside,
@@ -100,6 +101,7 @@ class INetwork(Component):
         It is closed until `allow_from` opens ports. Raises UserError for a range that is not free.
         """
         space = IPv4Network(addresses)
+        require_free(space, path=("addresses",))
         if space.prefixlen > _SMALLEST_SUBNET:
             hint = (
                 f"a subnet has a length of /{_SMALLEST_SUBNET} at most, and Azure takes 5 addresses"
@@ -396,6 +398,8 @@ class Network(INetwork):
             raise FieldError(message, "name subnets of one network", ("subnets",))
         found = INetwork(scope, id)
         ranges = {role: IPv4Network(addresses) for role, (_, addresses) in subnets.items()}
+        for role, each in ranges.items():
+            require_free(each, path=("subnets", role))
         found._nodes = tuple(ranges[role] for role in ("compute", "kubernetes") if role in ranges)
         for role, (subnet_id, _) in subnets.items():
             parts = parts_of("subnet", subnet_id)

@@ -289,9 +289,11 @@ def keeps_disk(spec: NodeSpec, *, single: bool = False) -> bool:
 
 
 def check_image(name: str, spec: NodeSpec) -> None:
-    """Raises UserError if the devices of such nodes would not work."""
+    """Raises UserError if the devices of such nodes would not work, or the image has no terms to
+    accept."""
     with reword_errors(f"cluster `{name}`"):
         node_rules.check_image(spec.size, spec.image, own=spec.image_id is not None)
+        node_rules.check_terms(spec.image, accepted=spec.accept_terms)
 
 
 def _os_disk(blocks: ModuleType, name: str, spec: NodeSpec, *, local: bool | None) -> Any:

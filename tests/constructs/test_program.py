@@ -27,6 +27,7 @@ from fairway_constructs.network_access import SubnetRef
 from fairway_constructs.slurm.configuration import node_facts
 from fairway_core.catalog import image, vm_size
 from fairway_core.environment import Schedule
+from fairway_core.environment.clusters.batch.pool import pool_image
 from fairway_core.environment.filesystems.nfs_server import Disks
 from fairway_core.findings import UserError
 from fairway_core.light_models import LightModel
@@ -121,6 +122,56 @@ def test_program_that_breaks_a_rule_is_refused_at_synthesis(lab: az.EnvironmentS
     assert {each.id for each in found} == {"unprotected-data"}
     assert all(each.message.startswith("lab: azurerm_storage_account") for each in found)
     assert found[0].hint
+
+
+ETHERNET, NVLINK = "Standard_D16s_v6", "Standard_ND128isr_GB300_v6"
+
+
+def _slurm_nodes(lab: az.EnvironmentStack, size: str) -> None:
+    net = _network(lab)
+    foundation = az.SlurmFoundation(lab, disk_gib=64)
+    foundation.private_endpoints(net)
+    own = {"foundation": foundation, "subnet": net.subnet("compute"), "mounts": []}
+    partitions = {"p": az.SlurmPartition(size=size, nodes=2)}
+    az.SlurmScheduler(lab, partitions=partitions, scale_sets={}, **own)
+
+
+def _pool_nodes(lab: az.EnvironmentStack, size: str) -> None:
+    net, account = _network(lab), az.BatchAccount(lab)
+    account.private_endpoints(net)
+    given: dict[str, Any] = {"size": vm_size(size), "image": pool_image(vm_size(size))}
+    _pool(lab, account, net.subnet("compute"), **given)
+    given["identity"] = az.Identity(lab, "alone")
+    _pool(lab, account, net.subnet("compute"), name="alone", mpi=False, **given)
+
+
+@pytest.mark.parametrize(
+    ("build", "size", "id_", "path"),
+    [
+        (
+            lambda s, size: _cluster(s, size=size, nodes=2),
+            ETHERNET,
+            "no-infiniband",
+            "box/cluster-box",
+        ),
+        (lambda s, size: _cluster(s, size=size, nodes=2), NVLINK, "no-imex", "box/cluster-box"),
+        (_slurm_nodes, ETHERNET, "no-infiniband", "slurm-scheduler/p"),
+        (_pool_nodes, ETHERNET, "no-infiniband", "cluster-hb"),
+    ],
+)
+def test_program_nodes_that_jobs_cannot_join_are_refused_at_synthesis(
+    tmp_path: Path, build: Any, size: str, id_: str, path: str
+) -> None:
+    for ignored in ([], [id_]):
+        lab = _lab(tmp_path, ignore_checks=ignored)
+        build(lab, size)
+        if ignored:
+            _written(lab)
+            continue
+        with pytest.raises(UserError) as caught:
+            _written(lab)
+        assert [each.id for each in caught.value.findings] == [id_]
+        assert path in caught.value.findings[0].message
 
 
 def test_program_on_cdktf_app_shows_the_hint_of_a_rule(tmp_path: Path) -> None:
@@ -297,7 +348,7 @@ def _pool(lab: az.EnvironmentStack, account: Any, subnet: Any, **more: Any) -> a
     given = {"size": vm_size(HB), "image": image("ubuntu-hpc-2404"), "minimum": 0, "maximum": 2}
     identity = more.pop("identity", None) or az.Identity(lab, "pool")
     own: dict[str, Any] = {"account": account, "subnet": subnet, "identity": identity}
-    return az.BatchPool(lab, more.pop("name", "hb"), **own, **given, **more)
+    return az.BatchPool(lab, more.pop("name", "hb"), **own, **{**given, **more})
 
 
 def test_program_grants_roles_to_people_like_identities(lab: az.EnvironmentStack) -> None:
@@ -572,7 +623,7 @@ class Location(str):
 OFFICE = ["198.51.100.0/24"]
 CLIENTS = SubnetRef("/subnet", IPv4Network("10.40.0.0/17"))
 NODE: dict[str, Any] = {"size": vm_size(H100), "image": image("ubuntu-hpc-2404")}
-NODE |= {"subnet": CLIENTS, "identity": "/identity"}
+NODE |= {"subnet": CLIENTS, "identity": TOKEN}
 HOME: dict[str, Any] = {"type": "nfs", "options": "rw", "source": "s:/home"}
 SERVER: dict[str, Any] = {"host": "nfs.example.com", "export": "/", "mbps": 100}
 SUBNETS = {
@@ -582,7 +633,7 @@ SUBNETS = {
 
 
 def _cluster(lab: az.Construct, **more: Any) -> az.Cluster:
-    return az.Cluster(lab, "box", size="Standard_D4s_v6", subnet=CLIENTS, **more)
+    return az.Cluster(lab, "box", **{"size": "Standard_D4s_v6", "subnet": CLIENTS, **more})
 
 
 def _lustre(lab: az.EnvironmentStack) -> None:
@@ -653,6 +704,10 @@ MISTAKES: list[tuple[Any, str]] = [
         "[id-taken] … the stack `lab` has an output `targets` already",
     ),
     (lambda s: az.Targets(s, [_cluster(s, nodes=2)]), "[no-target] … pass `mounts=` with"),
+    (
+        lambda s: [az.Targets(s, [each]) for each in 2 * [_cluster(s)]],
+        "[id-taken] … name all of its clusters in one `Targets`",
+    ),
     (lambda s: az.Targets(s, 2 * [_cluster(s)]), "clusters [ … two targets are called `box`"),
     (
         lambda s: az.Targets(s, [az.KubernetesNodePool(s, "t4", size=HB, **POOL)]),
@@ -723,6 +778,24 @@ MISTAKES: list[tuple[Any, str]] = [
     ),
     (lambda s: az.Network(s, address_space="10.0.0.0/24"), "cannot be cut into"),
     (lambda s: az.Network(s, address_space="8.8.0.0/16"), "a public range"),
+    (lambda s: az.Network(s, address_space="172.16.0.0/16"), "which InfiniBand uses inside"),
+    (lambda s: _existing(s)["net"].add_subnet("t", "172.16.9.0/24"), "addresses [ … InfiniBand"),
+    (
+        lambda s: az.Network.from_subnets(
+            s, "n", {"compute": (f"{VNET}/subnets/a", "224.0.0.0/9")}
+        ),
+        "subnets.compute [ … which Azure takes for no virtual network",
+    ),
+    (
+        lambda s: az.KubernetesCluster(
+            s, kubelet=TOKEN, subnet=SubnetRef("/s", IPv4Network("172.30.0.0/24"))
+        ),
+        "subnet [ … which AKS does not take",
+    ),
+    (
+        lambda s: az.SingleVm(s, "n", accept_terms=True, **NODE),
+        "image `ubuntu-hpc-2404` has no terms to accept leave it out",
+    ),
     (
         lambda s: az.Network(
             s, address_space=SPACE, egress=az.Firewall(next_hop=IPv4Address("10.40.0.4"))

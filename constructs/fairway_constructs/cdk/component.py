@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from fairway_constructs.cdk.library import IConstruct, Node
     from fairway_constructs.placement import Placement
+    from fairway_core.catalog import VmSize
 
 
 T = TypeVar("T")
@@ -44,6 +45,8 @@ class Addresses:
     def __init__(self) -> None:
         self.owners: dict[str, str] = {}
         self._shared: dict[Hashable, object] = {}
+        # The VM size of each cluster and the nodes of one job there, by the path of its construct.
+        self.clusters: dict[str, tuple[VmSize, int]] = {}
         # The openings that were requested, as arguments of the checks' `Asked`.
         self.opened: dict[str, Any] = {}
 

@@ -13,6 +13,7 @@ from fairway_constructs.researchers import give_researcher
 from fairway_constructs.scope import client_config
 from fairway_constructs.service import Diagnostics, Service
 from fairway_core.documents import FieldError
+from fairway_core.environment.addresses import require_free
 from fairway_core.environment.clusters.kubernetes.cluster import (
     NODES_GROUP,
     SYSTEM_GIB,
@@ -121,6 +122,7 @@ class KubernetesCluster(Service):
             pod_range=pod_range,
             service_range=service_range,
         )
+        require_free(subnet.range, "kubernetes", path=("subnet",))
         require_beside(spec, [("the subnet's", subnet.range, ("subnet",))], allowed)
         super().__init__(scope, id)
         place = self.place

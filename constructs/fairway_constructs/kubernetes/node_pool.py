@@ -103,6 +103,7 @@ class KubernetesNodePool(TakesJobs):
             proximity_placement_group=proximity_placement_group_id,
         )
         super().__init__(scope, f"cluster-{name}")
+        self._joins(vm_size(size), spec.nodes_of_a_job)
         fixed = _fixed(spec, self.place.zone, subnet)
         # The provider would temporarily create a second pool of that size, for which no quota has
         # room.

@@ -95,6 +95,9 @@ class SlurmScheduler(Component):
         )
         super().__init__(scope, id)
         self._partitions, self._mounts = partitions, mounts_of(mounts)
+        for name, each in partitions.items():
+            path = "/".join([*self._inside.path, name])
+            self._inside.addresses.clusters[path] = (vm_size(each.size), each.node_range.max)
         host, machine = self.place.name("computer_name_prefix", _NAME), vm_size(spec.scheduler_size)
         # The address must not change: nodes and running jobs know it.
         interface = private_interface(
