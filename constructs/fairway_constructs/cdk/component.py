@@ -6,9 +6,9 @@ import inspect
 import re
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
-from fairway_constructs.arguments import checked
+from fairway_constructs.arguments import checked, refused
 from fairway_constructs.cdk.library import Construct, Stack, jsii
 from fairway_core.findings import UserError
 
@@ -198,7 +198,21 @@ class Signature:
         return signature.replace(parameters=arguments, return_annotation=inspect.Signature.empty)
 
 
-class Component(Construct):
+class HasNoTags:
+    """A scope, whose resources have tags: it has none itself, and refuses them."""
+
+    @property
+    def tags(self) -> NoReturn:
+        """Raises AttributeError, and UserError for an assignment."""
+        raise AttributeError("tags")
+
+    @tags.setter
+    def tags(self, _: object) -> None:
+        hint = 'add each to all resources below it: az.Tags.of(…).add("owner", "me")'
+        raise refused("no-argument", f"{type(self).__name__} has no `tags` of its own", hint)
+
+
+class Component(HasNoTags, Construct):
     """The base of Fairway's constructs: a part of a stack, with its resources below it in the tree.
 
     Its scope determines where its resources go and their names, see `place`.
