@@ -97,6 +97,7 @@ def called(made: T) -> T:
 
 
 _signature = cache(signature)
+_OF_STACK = ("environment", "location", "naming", "protect", "proxy", "ssh_keys", "tags", "zone")
 
 
 def _shown(function: Callable[..., object]) -> tuple[str, str]:
@@ -116,6 +117,8 @@ def _bound(
         made, hint = _shown(function)
         unknown = next(iter(named.keys() - expected.parameters.keys()), "")
         near = unknown and did_you_mean(unknown, expected.parameters, most=0)
+        if unknown in _OF_STACK:
+            near = f"it is the stack's: EnvironmentStack(…, {unknown}=…)"
         raise refused("unknown-argument", f"{made}: {error}", near or hint, unknown) from None
 
 
@@ -233,7 +236,11 @@ def _located(
     )
     outside = (each for each in frames if not each[0].startswith(("fairway_constructs.", "jsii.")))
     module, file, line = next(outside, ("", "", 0))
-    text = "" if module.startswith("fairway_") else getline(file, line).rstrip("\n")
+    if module.startswith("fairway_"):
+        text = ""
+    else:
+        findings = [replace(each, hint=_in_python(each.hint)) for each in findings]
+        text = getline(file, line).rstrip("\n")
     location = Location.of_line(file, line, text) if text else None
     return [
         each
@@ -241,6 +248,20 @@ def _located(
         else replace(each, path=path or _dotted([_path(given), each.path]), location=location)
         for each in findings
     ]
+
+
+def _in_python(hint: str) -> str:
+    """Returns the hint with keys of a file as arguments.
+
+    >>> _in_python("leave `accounting: false` out, or `image:`")
+    'leave `accounting=False` out, or `image=`'
+    """
+    return re.sub(r"`([a-z_]+): ?([^`]*)`", lambda m: f"`{m[1]}={_written(m[2])}`", hint)
+
+
+def _written(value: str) -> str:
+    plain = re.fullmatch(r"[0-9.]*|[\[{].*", value)
+    return {"true": "True", "false": "False"}.get(value) or (value if plain else f'"{value}"')
 
 
 def _path(given: Mapping[str, Any]) -> str:

@@ -415,8 +415,8 @@ class Network(INetwork):
                 found,
                 f"subnet_{role}",
                 f'contains({subnet.reference("address_prefixes")}, "{ranges[role]}")',
-                f"{parts['name']} does not have the range {ranges[role]}: correct `range:` "
-                f"of `{role}` under `network.existing.subnets`",
+                f"{parts['name']} does not have the range {ranges[role]}: correct that of "
+                f"the existing subnet `{role}`",
                 value=subnet_id,
                 description=f"Existing subnet for {role}",
             )

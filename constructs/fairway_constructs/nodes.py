@@ -159,7 +159,7 @@ def _too_long(name: str, size: int, others: int, spec: NodeSpec) -> UserError:
     if spec.accounts is not None and spec.accounts.people and others <= LONGEST_PACKED:
         people = counted(len(spec.accounts.people), "user")
         message += f"; {size - others} of them are the accounts of {people}"
-        return UserError.of("long-boot-data", message, "name fewer people under `access.users`")
+        return UserError.of("long-boot-data", message, "name fewer people")
     return UserError.of("long-boot-data", message, "mount fewer file systems")
 
 
@@ -258,10 +258,6 @@ _ARGUMENTS = {
     "`max`": "`maximum`",
     "`os_disk_gib:`": "`os_gib`",
     "`os_disk: managed`": "`local_os_disk=False`",
-    "`image:`": "`image`",
-    "`mpi: false`": "`mpi=False`",
-    "`spot: true`": "`spot=True`",
-    "`eviction: delete`": "the eviction `delete`",
 }
 
 

@@ -198,7 +198,7 @@ class Storage(IStorage):
 
     @classmethod
     def from_id(
-        cls, scope: Construct, id: str, account_id: str, *, containers: Sequence[str]
+        cls, scope: Construct, id: str, account_id: str, *, containers: Sequence[str] = ()
     ) -> IStorage:
         """Returns an existing account with these containers: nothing is created.
 

@@ -34,7 +34,7 @@ def everything(synthesize: Synthesize) -> dict[str, Any]:
         )
         for service in (
             az.Vault(stack),
-            az.Storage.from_id(stack, "storage", existing, containers=[]),
+            az.Storage.from_id(stack, "storage", existing),
             az.BatchAccount(stack),
         ):
             service.diagnostic_settings(monitoring)

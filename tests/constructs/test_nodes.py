@@ -389,7 +389,7 @@ STOPPED = "cluster `(pair|box)`: a local system disk is lost when Azure stops th
             f"cluster `(pair|box)`: the local disk of {H100} has no room for a system disk of 4000",
             "local_os_disk=False",
         ),
-        ({**LOCAL, "spot": Spot(eviction="deallocate")}, STOPPED, "use the eviction `delete`"),
+        ({**LOCAL, "spot": Spot(eviction="deallocate")}, STOPPED, 'use `eviction="delete"`'),
     ],
 )
 @pytest.mark.parametrize("make", [_cluster, _box])

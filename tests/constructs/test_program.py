@@ -736,6 +736,7 @@ MISTAKES: list[tuple[Any, str]] = [
     (lambda s: az.NetApp(s, "h", path="/a", tib=4, subnet=CLIENTS), "clients [ … nobody could"),
     (lambda _: az.SlurmPartition(size=HB, nodes=101), "nodes ["),
     (lambda s: az.Network.from_subnets(s, "n", SUBNETS), "subnets [ … of several networks"),
+    (lambda s: _cluster(s, ssh_keys=[KEY]), "it is the stack's: EnvironmentStack(…, ssh_keys=…)"),
     # Calls that Python or pydantic would refuse in words of their own.
     (lambda _: az.Packages("apt"), "Packages: too many positional"),  # type: ignore[misc]
     (lambda _: az.Homes(path="/home"), "Homes: got an unexpected"),  # type: ignore[call-arg]
@@ -837,7 +838,7 @@ MISTAKES: list[tuple[Any, str]] = [
         lambda s: az.Storage(s, containers=["code"], expire_days={"cod": 3}),
         "unknown container `cod`",
     ),
-    (lambda s: _lustre(s), "`fast` needs a zone, and its placement names none"),
+    (lambda s: _lustre(s), "`fast` needs a zone, and its stack has none give the stack one"),
     # Hints to type something else for a wrong type.
     (lambda s: az.Network(s, address_space=SPACE, egress="natt"), "did you mean `nat`"),
     (lambda _: _stack(ssh_keys=KEY), "`ssh_keys` of EnvironmentStack takes"),
@@ -871,6 +872,9 @@ def test_program_mistake_is_reported_at_its_argument_and_line(
     finding = refused(lambda: make(lab))
     found = f"{finding.path} [{finding.id}] {finding.message} {finding.hint}"
     assert all(part in found for part in said.split(" … ")), found
+    assert not re.search(r"`[a-z_]+:[ `]|`(access|network.existing|resource_group)\.", found), (
+        "keys of a file"
+    )
     assert finding.location is not None
     assert finding.location.file == __file__
 

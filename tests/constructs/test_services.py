@@ -83,7 +83,7 @@ def test_storage_from_id_grants_roles_on_its_containers(synthesize: Synthesize) 
         az.Storage.from_id(stack, "shared", account, containers=["raw"]).grant_read(nodes)
         az.Storage(stack, containers=["outputs"]).grant_read_write(nodes)
         with pytest.raises(UserError, match="not the id of a storage account"):
-            az.Storage.from_id(stack, "other", "/subscriptions/x", containers=[])
+            az.Storage.from_id(stack, "other", "/subscriptions/x")
 
     document = synthesize(build)
     grants = document["resource"]["azurerm_role_assignment"]

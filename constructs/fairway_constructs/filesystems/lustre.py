@@ -53,14 +53,14 @@ class BlobImport:
 
 
 class Lustre(FileSystem, Service):
-    """A parallel file system in a subnet of its kind, in the zone of `place`.
+    """A parallel file system in a subnet of its kind, in the zone of its stack.
 
     With `blob_import` a file for each blob exists from the start, and is read when it is first
     opened; a container of its own logs the imports. Written files go back to the container only on
     request: `az amlfs archive`. In a stack with `protect` neither Terraform nor Azure deletes the
     file system; `lock` overrides this for Azure.
 
-    Raises UserError if `place` names no zone.
+    Raises UserError if the stack has no zone.
 
     >>> lustre = Lustre(stack, "fast", subnet=network.subnet("lustre"),
     ...                 path="/lustre", tib=48)
@@ -92,8 +92,8 @@ class Lustre(FileSystem, Service):
         if place.zones is None:
             raise UserError.of(
                 "no-zone",
-                f"Lustre file system `{name}` needs a zone, and its placement names none",
-                "use a placement with a `zone` of the region",
+                f"Lustre file system `{name}` needs a zone, and its stack has none",
+                "give the stack one of the region: EnvironmentStack(…, zone=1)",
             )
         id = f"lustre-{name}-system"
         hsm, ready = _hsm(self, name, blob_import) if blob_import else (None, ())
