@@ -59,8 +59,7 @@ class ComputeStack(RoleStack):
                 alerts = az.Alerts(self, "alerts-of-schedules", monitoring=data.monitoring)
             az.WorkingHours(self, clusters=self._scheduled, alerts=alerts)
         if self._stops_itself:
-            principal_id = self._identity.principal_id
-            az.IdleStop(self, principal_id=principal_id, clusters=self._stops_itself)
+            az.IdleStop(self, identity=self._identity, clusters=self._stops_itself)
         # The machines of Batch and AKS belong to Azure: Fairway sends no metrics from them.
         sizes = [vm_size(cluster.size) for cluster in self._own.values()]
         if data.monitoring is not None and any(sends_gpu_metrics(size) for size in sizes):

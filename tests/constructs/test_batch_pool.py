@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable
-from functools import partial
 from ipaddress import IPv4Network
 from typing import Any, get_args
 
@@ -61,12 +60,18 @@ def test_batch_account_admits_allowed_ranges_and_egress_address_of_nodes(
 
 
 def test_batch_account_uses_auto_storage_without_a_key(synthesize: Synthesize) -> None:
-    storage = az.AutoStorage(storage_account="/st", account_identity="/id/a", node_identity="/id/n")
-    account = _account(partial(synthesize, protect=False), auto_storage=storage)
+    def build(stack: az.Stack) -> None:
+        storage = az.Storage.from_id(stack, "st", ACCOUNT)
+        own, nodes = az.Identity(stack, "a"), az.Identity(stack, "n")
+        auto = az.AutoStorage(storage=storage, account_identity=own, node_identity=nodes)
+        az.BatchAccount(stack, auto_storage=auto)
+
+    account = synthesize(build, protect=False)["resource"]["azurerm_batch_account"]["batch"]
+    identity = "${azurerm_user_assigned_identity.%s.id}"
     assert account["storage_account_authentication_mode"] == "BatchAccountManagedIdentity"
-    assert account["storage_account_id"] == "/st"
-    assert account["storage_account_node_identity"] == "/id/n"
-    assert account["identity"] == {"type": "UserAssigned", "identity_ids": ["/id/a"]}
+    assert account["storage_account_id"] == ACCOUNT
+    assert account["storage_account_node_identity"] == identity % "n"
+    assert account["identity"] == {"type": "UserAssigned", "identity_ids": [identity % "a"]}
     assert "lifecycle" not in account
 
 
@@ -104,6 +109,10 @@ def test_batch_account_in_user_subscription_mode_needs_roles_and_closed_vault(
     assert lock["scope"] == id_
 
 
+ACCOUNT = (
+    "/subscriptions/11111111-2222-3333-4444-555555555555/resourceGroups/hub/providers"
+    "/Microsoft.Storage/storageAccounts/hub"
+)
 NODES = "${azurerm_user_assigned_identity.nodes.id}"
 A100, CPU = "Standard_ND96asr_v4", "Standard_D16s_v6"
 MOUNT = nfs_mount(name="data", server="10.40.128.4", export="/srv/fairway/data", path="/data")

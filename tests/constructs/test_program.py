@@ -412,7 +412,7 @@ def test_program_writes_targets_of_every_kind_of_cluster(lab: az.EnvironmentStac
         **mounted,
     )
     az.SlurmLoginNode(lab, "login", size="Standard_D4s_v6", scheduler=scheduler, **mounted)
-    own = az.KubernetesFoundation(lab, storage_account_id=storage.id, name="manifests")
+    own = az.KubernetesFoundation(lab, storage=storage, name="manifests")
     pods: dict[str, Any] = {"subnet": net.subnet("kubernetes")}
     pods["cluster"] = az.KubernetesCluster(lab, kubelet=own.kubelet, **pods)
     jobs: dict[str, Any] = {"job_image": "team.azurecr.io/jobs:1", "mounts": [home]}
@@ -654,6 +654,12 @@ def _lustre(lab: az.EnvironmentStack) -> None:
     az.Lustre(group, "fast", tib=48, path="/lustre", subnet=CLIENTS)
 
 
+def _importing(lab: az.EnvironmentStack, container: str) -> None:
+    storage = az.Storage(lab, containers=["raw"])
+    blobs = az.BlobImport(storage=storage, container=container, service_principal=TEAM)
+    az.Lustre(lab, "fast", tib=48, path="/lustre", subnet=CLIENTS, blob_import=blobs)
+
+
 def _mounting(lab: az.EnvironmentStack, name: str, path: str) -> None:
     """Builds nodes with /data and another file system."""
     home = az.NfsExport(lab, "home", path="/data", **SERVER)
@@ -761,7 +767,10 @@ MISTAKES: list[tuple[Any, str]] = [
     (lambda s: az.Monitoring(s, emails=["a@b.org"], workspace_id=VNET), "workspace_id ["),
     (lambda s: az.Monitoring(s, emails=[]), "emails ["),
     (lambda s: az.Network(s, address_space=SPACE, admins=["me"]), "admins ["),
-    (lambda s: az.AzureFiles(s, "home", path="/home", subnet_ids=[VNET]), "subnet_ids ["),
+    (
+        lambda s: az.AzureFiles(s, "home", path="/home", subnets=[VNET]),
+        "subnets [ … network.subnet(",
+    ),
     (lambda s: az.Registry(s, retention_days=400), "lab/registry.retention_days [bad-argument]"),
     (lambda s: az.Registry(s, allowed=["10.0.0.1/8"]), "allowed ["),
     (lambda s: az.Vault(s).customer_managed_key("a_b"), "name ["),
@@ -778,7 +787,7 @@ MISTAKES: list[tuple[Any, str]] = [
     (lambda _: _stack(ssh_keys=["-----BEGIN OPENSSH PRIVATE KEY-----"]), "[bad-argument]"),
     (lambda _: _cluster(_stack()), "[no-ssh-key] … its stack has none"),
     (
-        lambda s: az.IdleStop(s, principal_id=TEAM, clusters={"box": VNET}),
+        lambda s: az.IdleStop(s, identity=TOKEN, clusters={"box": VNET}),
         f"clusters [ … `{VNET}` is not the id of a VM or of a scale set",
     ),
     (
@@ -838,6 +847,7 @@ MISTAKES: list[tuple[Any, str]] = [
         lambda s: az.Storage(s, containers=["code"], expire_days={"cod": 3}),
         "unknown container `cod`",
     ),
+    (lambda s: _importing(s, "row"), "unknown container `row`"),
     (lambda s: _lustre(s), "`fast` needs a zone, and its stack has none give the stack one"),
     # Hints to type something else for a wrong type.
     (lambda s: az.Network(s, address_space=SPACE, egress="natt"), "did you mean `nat`"),

@@ -29,7 +29,8 @@ def _storage(synthesize: Synthesize, **arguments: Any) -> dict[str, Any]:
 def test_storage_has_no_keys_or_public_access_and_keeps_deleted_data(
     synthesize: Synthesize,
 ) -> None:
-    document = _storage(synthesize, subnet_ids=[f"{VNET}/subnets/nodes"])
+    nodes = az.SubnetRef(f"{VNET}/subnets/nodes", IPv4Network("10.1.0.0/24"))
+    document = _storage(synthesize, subnets=[nodes])
     account = document["resource"]["azurerm_storage_account"]["storage"]
     for closed in (
         "shared_access_key_enabled",
@@ -284,7 +285,8 @@ def test_services_have_all_private_endpoints_and_share_zones(
 
 
 def test_private_endpoint_of_unknown_service_is_refused(stack: az.Stack) -> None:
-    endpoints = az.PrivateEndpoints(stack, subnet=SUBNET, virtual_network_id=VNET)
+    network = az.Network.from_id(stack, "hub", VNET, subnets={"endpoints": ("e", "10.1.0.0/24")})
+    endpoints = az.PrivateEndpoints(stack, network=network)
     with pytest.raises(UserError, match="unknown private link service"):
         endpoints.connect(stack, "x", service="bloob", resource_id="/x")
 

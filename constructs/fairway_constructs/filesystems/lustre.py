@@ -14,6 +14,7 @@ from fairway_constructs.identity import give_role
 from fairway_constructs.protection import delete_lock, lifecycle_of
 from fairway_constructs.service import Diagnostics, Service
 from fairway_constructs.storage import private_container
+from fairway_core.catalog.tables import look_up
 from fairway_core.environment.filesystems.lustre import Lustre as LustreSpec
 from fairway_core.environment.filesystems.lustre import lustre_log_container
 from fairway_core.findings import UserError
@@ -24,9 +25,10 @@ if TYPE_CHECKING:
     from fairway_constructs.cdk import Construct, ITerraformDependable
     from fairway_constructs.filesystems.base import Site
     from fairway_constructs.network_access import SubnetRef
+    from fairway_constructs.storage import IStorage
     from fairway_core.environment.filesystems.lustre import Maintenance
     from fairway_core.fields import Count
-    from fairway_core.resource_ids import ObjectId, StorageAccountId
+    from fairway_core.resource_ids import ObjectId
 
 _OPTIONS = "noatime,flock,_netdev"
 
@@ -41,13 +43,13 @@ _ROLES = {"account": "Storage Account Contributor", "blobs": "Storage Blob Data 
 @checked
 @dataclass(frozen=True, kw_only=True)
 class BlobImport:
-    """The container whose blobs become files, by id, and its account, whose keys are enabled.
+    """The `container` whose blobs become files, and its account, whose keys are enabled.
 
     Azure reads them as `service_principal`, an object id, once all of `ready` exist.
     """
 
-    account_id: StorageAccountId
-    container_id: str
+    storage: IStorage
+    container: str
     service_principal: ObjectId
     ready: Sequence[ITerraformDependable] = ()
 
@@ -131,8 +133,8 @@ class Lustre(FileSystem, Service):
         if container is None or principal is None:
             return section
         blobs = BlobImport(
-            account_id=site.storage.id,
-            container_id=site.storage.containers[container].id,
+            storage=site.storage,
+            container=container,
             service_principal=principal,
             ready=site.storage_endpoints,
         )
@@ -143,14 +145,15 @@ def _hsm(
     scope: Construct, name: str, source: BlobImport
 ) -> tuple[amlfs.HsmSetting, Sequence[ITerraformDependable]]:
     """Returns the containers of blobs and logs, and the resources that must exist before them."""
+    container = look_up(source.container, source.storage.containers, "container")
     logs = private_container(
-        scope, f"lustre-{name}-logs", lustre_log_container(name), source.account_id
+        scope, f"lustre-{name}-logs", lustre_log_container(name), source.storage.id
     )
     assignments = [
         give_role(
             scope,
             f"lustre-{name}-{key}",
-            on=source.account_id,
+            on=source.storage.id,
             role_name=role,
             principal_id=source.service_principal,
             new=False,
@@ -158,5 +161,5 @@ def _hsm(
         )
         for key, role in _ROLES.items()
     ]
-    hsm = amlfs.HsmSetting(container_id=source.container_id, logging_container_id=logs.id)
+    hsm = amlfs.HsmSetting(container_id=container.id, logging_container_id=logs.id)
     return hsm, [*assignments, *source.ready]
