@@ -33,11 +33,10 @@ T = TypeVar("T", bound=Callable[..., object])
 _TOKENS = -1e200
 
 _HINTS = {
-    "Image": 'write az.image("ubuntu-hpc-2404")',
     "IPv4Network": 'write ipaddress.IPv4Network("10.40.0.0/16")',
     "Sequence[str]": 'write a list: ["…"]',
     "SubnetRef": 'write network.subnet("compute")',
-    "VmSize": 'write az.vm_size("Standard_ND96isr_H100_v5")',
+    "VmSize": 'write "Standard_ND96isr_H100_v5"',
 }
 
 

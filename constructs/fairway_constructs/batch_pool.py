@@ -11,7 +11,7 @@ from fairway_constructs.cdk import Lifecycle, wait_for
 from fairway_constructs.cloud_init import node_cloud_init
 from fairway_constructs.cloud_init.mounts import mounts_of
 from fairway_constructs.cloud_init.start_task import start_task_command
-from fairway_constructs.nodes import reword_errors
+from fairway_constructs.nodes import reword_errors, rows
 from fairway_constructs.targets import TakesJobs, job_facts
 from fairway_constructs.terraform_data import TerraformData, literal
 from fairway_core.autoscale import PoolShape, iso_duration, scale_formula
@@ -82,8 +82,8 @@ class BatchPool(TakesJobs):
     size, for a mount at /home, and if `mpi` excludes the slots or the formula.
 
     >>> BatchPool(stack, "spot", account=account, subnet=subnet,
-    ...           identity=identity, size=vm_size("Standard_ND96asr_v4"),
-    ...           image=image("ubuntu-hpc-2404"), minimum=0, maximum=8, spot=True,
+    ...           identity=identity, size="Standard_ND96asr_v4",
+    ...           image="ubuntu-hpc-2404", minimum=0, maximum=8, spot=True,
     ...           autoscale=Autoscale(scenario="pending_tasks"))  # doctest: +SKIP
     """
 
@@ -95,8 +95,8 @@ class BatchPool(TakesJobs):
         account: IBatchAccount,
         subnet: SubnetRef,
         identity: IIdentity,
-        size: VmSize,
-        image: Image,
+        size: VmSize | str,
+        image: Image | str,
         image_id: ImageVersionId | None = None,
         minimum: Number,
         maximum: Number,
@@ -110,7 +110,7 @@ class BatchPool(TakesJobs):
         depends_on: Sequence[Construct] = (),
     ) -> None:
         super().__init__(scope, f"cluster-{name}")
-        place = self.place
+        place, (size, image) = self.place, rows(size, image)
         shape = PoolShape(
             minimum=minimum, maximum=maximum, spot=spot, mpi=mpi, task_slots=task_slots
         )
@@ -163,9 +163,8 @@ class BatchPool(TakesJobs):
                 replace_triggered_by=[marker],
                 ignore_changes=["fixed_scale"] if resized_by_hand else (),
             ),
-            depends_on=subnet.ready_for(self),
         )
-        wait_for(self.pool, identity, *mounts)
+        wait_for(self.pool, *subnet.ready, identity, *mounts)
         for each in depends_on:
             self.pool.node.add_dependency(each)
 

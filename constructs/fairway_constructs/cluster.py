@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 from fairway_constructs.cloud_init import ADMIN_USERNAME
 from fairway_constructs.gpu_cluster import GpuCluster
 from fairway_constructs.identity import Identity, IIdentity
+from fairway_constructs.nodes import rows
 from fairway_constructs.single_vm import SingleVm
 from fairway_constructs.targets import TakesJobs
-from fairway_core import catalog
 from fairway_core.findings import UserError
 from fairway_core.target import Gateway
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from fairway_constructs.cloud_init.mounts import Mounts
     from fairway_constructs.network import INetwork
     from fairway_constructs.network_access import SubnetRef
+    from fairway_core.catalog import Image, VmSize
     from fairway_core.environment import Repair, Spot
     from fairway_core.environment.clusters.node_rules import ScaleSetNodes
     from fairway_core.fields import Count
@@ -43,11 +44,11 @@ class Cluster(TakesJobs):
         scope: Construct,
         name: str,
         *,
-        size: str,
+        size: VmSize | str,
         nodes: ScaleSetNodes = 1,
         network: INetwork | None = None,
         subnet: SubnetRef | None = None,
-        image: str | None = None,
+        image: Image | str | None = None,
         mounts: Mounts = (),
         identity: IIdentity | None = None,
         spot: Spot | None = None,
@@ -64,11 +65,11 @@ class Cluster(TakesJobs):
             )
         self.identity: IIdentity = identity or Identity(self, name)
         self._is_private = network is not None and network.endpoints is not None
-        row = catalog.vm_size(size)
+        size, image = rows(size, image)
         subnet = subnet or network.subnet("compute")  # type: ignore[union-attr]  # see above
         props: dict[str, Any] = {
-            "size": row,
-            "image": catalog.image(image) if image else catalog.default_image(row),
+            "size": size,
+            "image": image,
             "subnet": subnet,
             "identity": self.identity,
             "mounts": mounts,

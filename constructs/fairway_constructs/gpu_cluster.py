@@ -63,8 +63,8 @@ class GpuCluster(TakesJobs):
     Raises UserError for more nodes than a placement group holds, for an image that does not fit the
     size, for a system disk that does not fit the node, and for more boot data than Azure accepts.
 
-    >>> GpuCluster(stack, "pair", nodes=2, size=vm_size("Standard_ND96isr_H100_v5"),
-    ...            image=image("ubuntu-hpc-2404"), subnet=network.subnet("compute"),
+    >>> GpuCluster(stack, "pair", nodes=2, size="Standard_ND96isr_H100_v5",
+    ...            image="ubuntu-hpc-2404", subnet=network.subnet("compute"),
     ...            identity=identity, mounts=[server],
     ...            spot=Spot(restore="1h"))  # doctest: +SKIP
     """
@@ -75,8 +75,8 @@ class GpuCluster(TakesJobs):
         name: str,
         *,
         nodes: ScaleSetNodes | Literal[0],
-        size: VmSize,
-        image: Image,
+        size: VmSize | str,
+        image: Image | str,
         subnet: SubnetRef,
         identity: IIdentity,
         mounts: Mounts = (),
@@ -98,10 +98,10 @@ class GpuCluster(TakesJobs):
         if not nodes and not resized:
             raise FieldError(f"cluster `{name}` has no nodes", "write 1 or more", ("nodes",))
         check_image(name, spec)
-        self._joins(size, nodes)
+        self._joins(spec.size, nodes)
         self._name, self._spec, self._nodes, self.identity = name, spec, nodes, identity
         self.scale_set = self._scale_set(repair, slurm, resized=resized)
-        wait_for(self.scale_set, identity, *mounts)
+        wait_for(self.scale_set, *subnet.ready, identity, *mounts)
         self.id, self.range = self.scale_set.id, spec.subnet.range
         # Slurm's nodes come and go, and jobs do not start from one of them.
         self.main_host, *self.other_hosts = [""] if slurm else self._addresses(nodes)

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from fairway_constructs.arguments import checked
-from fairway_constructs.cdk import surroundings
 from fairway_core.documents import FieldError
 from fairway_core.public_ranges import internet_ranges
 
@@ -14,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from ipaddress import IPv4Network
 
-    from fairway_constructs.cdk import Construct, ITerraformDependable, Resource
+    from fairway_constructs.cdk import Resource
 
 
 # Storage and Batch accounts accept single addresses, and ranges no smaller than this.
@@ -54,11 +53,6 @@ class SubnetRef:
     range: IPv4Network
     ready: tuple[Resource, ...] = ()
     nodes: tuple[IPv4Network, ...] = ()
-
-    def ready_for(self, scope: Construct) -> list[ITerraformDependable]:
-        """Lists the resources that must exist before `scope` creates others in the subnet."""
-        stack = surroundings(scope).stack
-        return [each for each in self.ready if surroundings(each).stack is stack]
 
     def clients(self, given: Sequence[IPv4Network] | None) -> Sequence[IPv4Network]:
         """Returns the ranges from which a file system here is mounted: the given ones, or `nodes`.

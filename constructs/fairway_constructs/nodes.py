@@ -24,6 +24,7 @@ from fairway_constructs.cloud_init import (
 )
 from fairway_constructs.cloud_init.mounts import mounts_of
 from fairway_constructs.scope import placement_of
+from fairway_core import catalog
 from fairway_core.documents import FieldError
 from fairway_core.environment.clusters import node_rules
 from fairway_core.findings import UserError, counted
@@ -87,13 +88,24 @@ class NodeSpec:
     @classmethod
     def of(cls, arguments: Mapping[str, Any]) -> Self:
         """Returns the nodes of a construct with these arguments; ignores its other arguments."""
-        given = {**arguments, "mounts": mounts_of(arguments["mounts"])}
+        size, image = rows(arguments["size"], arguments["image"])
+        mounts = mounts_of(arguments["mounts"])
+        given = {**arguments, "size": size, "image": image, "mounts": mounts}
         return cls(**{each.name: given[each.name] for each in fields(cls) if each.name in given})
 
     def of_scale_set(self) -> dict[str, Any]:
         """Returns the arguments of a `GpuCluster` with these nodes: all except a single VM's."""
         alone = ("capacity_reservation_group_id", "signed_in")
         return {name: value for name, value in vars(self).items() if name not in alone}
+
+
+def rows(size: VmSize | str, image: Image | str | None) -> tuple[VmSize, Image]:
+    """Returns the rows of a size and an image, by default the size's. Raises UserError for unknown
+    names."""
+    row = catalog.vm_size(size) if isinstance(size, str) else size
+    if image is None:
+        return row, catalog.default_image(row)
+    return row, catalog.image(image) if isinstance(image, str) else image
 
 
 def sends_gpu_metrics(size: VmSize) -> bool:
@@ -232,7 +244,7 @@ def node_arguments(
         ),
         **login_arguments(scope, blocks),
         **spot_arguments(spec.spot),
-        "depends_on": [*agreed, *spec.subnet.ready_for(scope)],
+        "depends_on": agreed,
     }
 
 

@@ -66,8 +66,8 @@ class SingleVm(TakesJobs):
     Raises UserError for an image that does not fit the size, and for a system disk that does not
     fit the VM.
 
-    >>> box = SingleVm(stack, "box", size=vm_size("Standard_NC24ads_A100_v4"),
-    ...                image=image("ubuntu-hpc-2404"), subnet=network.subnet("compute"),
+    >>> box = SingleVm(stack, "box", size="Standard_NC24ads_A100_v4",
+    ...                image="ubuntu-hpc-2404", subnet=network.subnet("compute"),
     ...                identity=identity)  # doctest: +SKIP
     >>> box.main_host  # doctest: +SKIP
     """
@@ -77,8 +77,8 @@ class SingleVm(TakesJobs):
         scope: Construct,
         name: str,
         *,
-        size: VmSize,
-        image: Image,
+        size: VmSize | str,
+        image: Image | str,
         subnet: SubnetRef,
         identity: IIdentity,
         mounts: Mounts = (),
@@ -129,7 +129,7 @@ class SingleVm(TakesJobs):
             ),
             **node_arguments(self, vm, name, spec, local=spec.local_os_disk),
         )
-        wait_for(self.virtual_machine, identity, *mounts)
+        wait_for(self.virtual_machine, *subnet.ready, identity, *mounts)
         self.id, self.range = self.virtual_machine.id, spec.subnet.range
         self.main_host = interface.private_ip_address
         self.other_hosts: list[str] = []

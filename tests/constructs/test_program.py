@@ -308,7 +308,7 @@ def test_program_machines_wait_for_file_systems_and_roles(
     home = az.NfsServer(lab, "home", subnet=net.subnet("storage"), path="/data")
     storage = az.Storage(lab, containers=["outputs"], network=net)
     given: dict[str, Any] = {"subnet": net.subnet("compute"), "mounts": [home, _scratch(lab)]}
-    node = {"size": vm_size(HB), "image": image("ubuntu-hpc-2404")}
+    node = {"size": HB, "image": "ubuntu-hpc-2404"}
     identity = az.Identity(lab, "nodes")
     if kind == "Slurm":
         slurm = az.SlurmFoundation(lab, disk_gib=64)
@@ -336,6 +336,8 @@ def test_program_machines_wait_for_file_systems_and_roles(
             "azurerm_role_assignment",
             "azurerm_virtual_machine_data_disk_attachment",
             "azurerm_user_assigned_identity",
+            "azurerm_subnet_nat_gateway_association",
+            "azurerm_subnet_network_security_group_association",
         }
         assert any("outputs" in address for address in each["depends_on"]), "the role of later"
 
@@ -634,7 +636,7 @@ class Location(str):
 
 OFFICE = ["198.51.100.0/24"]
 CLIENTS = SubnetRef("/subnet", IPv4Network("10.40.0.0/17"))
-NODE: dict[str, Any] = {"size": vm_size(H100), "image": image("ubuntu-hpc-2404")}
+NODE: dict[str, Any] = {"size": H100, "image": image("ubuntu-hpc-2404")}
 NODE |= {"subnet": CLIENTS, "identity": TOKEN}
 HOME: dict[str, Any] = {"type": "nfs", "options": "rw", "source": "s:/home"}
 SERVER: dict[str, Any] = {"host": "nfs.example.com", "export": "/", "mbps": 100}
@@ -852,8 +854,9 @@ MISTAKES: list[tuple[Any, str]] = [
     # Hints to type something else for a wrong type.
     (lambda s: az.Network(s, address_space=SPACE, egress="natt"), "did you mean `nat`"),
     (lambda _: _stack(ssh_keys=KEY), "`ssh_keys` of EnvironmentStack takes"),
-    (lambda s: az.GpuCluster(s, "p", nodes=2, **{**NODE, "size": H100}), 'az.vm_size("Standard_'),
-    (lambda s: az.GpuCluster(s, "p", nodes=2, **{**NODE, "image": "u"}), 'az.image("'),
+    (lambda s: az.GpuCluster(s, "p", nodes=2, **{**NODE, "size": 5}), 'write "Standard_ND96isr_'),
+    (lambda s: az.GpuCluster(s, "p", nodes=2, **{**NODE, "image": "u"}), "unknown image `u`"),
+    (lambda s: _cluster(s, size="Standard_D4s_v"), "did you mean `Standard_D4s_v"),
     (lambda s: az.Network(s, address_space="rub"), "`rub` is not an IPv4 range write it as"),
     (
         lambda s: az.Network(s, address_space=SPACE, pods="10.244.0.0/16"),

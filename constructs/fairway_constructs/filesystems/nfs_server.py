@@ -176,9 +176,8 @@ class NfsServer(FileSystem, Service):
             ),
             identity_ids=[*own_ids, *(each.id for each in managed_identities)],
             ultra_disks=disk_kind(spec.disks.kind).enabled_by_vm,
-            ready=subnet.ready_for(self),
         )
-        wait_for(self.virtual_machine, *managed_identities)
+        wait_for(self.virtual_machine, *subnet.ready, *managed_identities)
         self.id = self.virtual_machine.id
         for identity_id in own_ids:
             equip(self, name, virtual_machine_id=self.id, agent_identity_id=identity_id)

@@ -135,10 +135,9 @@ class SlurmScheduler(Component):
             more_tags={SLURM_TAG: self.cluster.packages.version},
             accounts=with_shares(accounts, self.cluster) if accounts else None,
             agent_identity_id=foundation.scheduler.id if monitored else None,
-            ready=subnet.ready_for(self),
             depends_on=depends_on,
         )
-        wait_for(self.virtual_machine, foundation, *mounts)
+        wait_for(self.virtual_machine, *subnet.ready, foundation, *mounts)
         self.id, self.range = self.virtual_machine.id, subnet.range
         attach(self, "slurm-attachment", foundation.disk.id, to=self.id)
 
@@ -207,7 +206,7 @@ class SlurmLoginNode(Component):
             accounts=accounts,
             agent_identity_id=foundation.nodes.id if monitored else None,
         )
-        wait_for(self.virtual_machine, foundation, *mounts, *managed_identities)
+        wait_for(self.virtual_machine, *subnet.ready, foundation, *mounts, *managed_identities)
         self.id = self.virtual_machine.id
 
 
