@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 from fairway_constructs.cloud_init import ADMIN_USERNAME
 from fairway_constructs.gpu_cluster import GpuCluster
 from fairway_constructs.identity import Identity, IIdentity
-from fairway_constructs.nodes import rows
 from fairway_constructs.single_vm import SingleVm
 from fairway_constructs.targets import TakesJobs
 from fairway_core.findings import UserError
@@ -65,7 +64,6 @@ class Cluster(TakesJobs):
             )
         self.identity: IIdentity = identity or Identity(self, name)
         self._is_private = network is not None and network.endpoints is not None
-        size, image = rows(size, image)
         subnet = subnet or network.subnet("compute")  # type: ignore[union-attr]  # see above
         props: dict[str, Any] = {
             "size": size,

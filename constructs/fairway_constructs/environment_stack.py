@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from fairway_constructs.arguments import checked
 from fairway_constructs.azurerm import provider
-from fairway_constructs.cdk import HasNoTags, Signature, Stack, Validation, refuse, surroundings
+from fairway_constructs.cdk import NoTags, Signature, Stack, Validation, refuse, surroundings
 from fairway_constructs.scope import place_in_group, placement_of, set_placement
 from fairway_core.catalog.limits import require_region
 from fairway_core.checks.check import Asked
@@ -42,7 +42,7 @@ _FEATURES = provider.Features(
 
 
 @checked
-class EnvironmentStack(HasNoTags, Stack):
+class EnvironmentStack(Stack):
     """A stack whose constructs find provider, resource group, names and tags by themselves.
 
     Everything in it goes into one new resource group, `group_name`, or into `resource_group`, the
@@ -65,6 +65,7 @@ class EnvironmentStack(HasNoTags, Stack):
     """
 
     __signature__ = Signature()
+    tags = NoTags()
 
     def __init__(
         self,

@@ -48,14 +48,14 @@ class GpuCluster(TakesJobs):
     of its own: so neither has an argument. Nodes have no public address. `cloud_init/node.sh` is
     their boot script.
 
-    `image_id` is a gallery image that was made from `image`; `accept_terms` accepts the terms of
-    the Marketplace. The system disk, of `os_gib` or else the size that the image needs, is on the
-    node itself if it has room, unless `local_os_disk` says otherwise. With `monitored` nodes have
-    the Azure Monitor agent, and report how busy their GPUs are. `accounts` are the users' own.
-    Nodes that nobody has used for `idle` seconds stop themselves. With `repair` Azure repairs nodes
-    that report themselves unhealthy; with `resized` something else changes their number, and
-    Terraform ignores it. With `slurm` each gets its name from a scheduler, which changes their
-    number.
+    `image` is by default the one that fits the size; `image_id` is a gallery image that was made
+    from it; `accept_terms` accepts the terms of the Marketplace. The system disk, of `os_gib` or
+    else the size that the image needs, is on the node itself if it has room, unless `local_os_disk`
+    says otherwise. With `monitored` nodes have the Azure Monitor agent, and report how busy their
+    GPUs are. `accounts` are the users' own. Nodes that nobody has used for `idle` seconds stop
+    themselves. With `repair` Azure repairs nodes that report themselves unhealthy; with `resized`
+    something else changes their number, and Terraform ignores it. With `slurm` each gets its name
+    from a scheduler, which changes their number.
 
     `main_host` is the address of its first instance, and `other_hosts` those of some more:
     references, which are empty until Azure has created the instances.
@@ -76,9 +76,9 @@ class GpuCluster(TakesJobs):
         *,
         nodes: ScaleSetNodes | Literal[0],
         size: VmSize | str,
-        image: Image | str,
         subnet: SubnetRef,
         identity: IIdentity,
+        image: Image | str | None = None,
         mounts: Mounts = (),
         spot: Spot | None = None,
         image_id: ImageVersionId | None = None,

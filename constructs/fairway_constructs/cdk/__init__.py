@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from fairway_constructs.bindings.blocks import Timeouts as Timeouts
 from fairway_constructs.cdk.component import Component as Component
-from fairway_constructs.cdk.component import HasNoTags as HasNoTags
+from fairway_constructs.cdk.component import NoTags as NoTags
 from fairway_constructs.cdk.component import Signature as Signature
 from fairway_constructs.cdk.component import surroundings as surroundings
 from fairway_constructs.cdk.component import wait_for as wait_for

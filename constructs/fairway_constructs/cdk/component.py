@@ -198,21 +198,18 @@ class Signature:
         return signature.replace(parameters=arguments, return_annotation=inspect.Signature.empty)
 
 
-class HasNoTags:
-    """A scope, whose resources have tags: it has none itself, and refuses them."""
+class NoTags:
+    """A descriptor that refuses tags of a scope: the resources below it have them."""
 
-    @property
-    def tags(self) -> NoReturn:
-        """Raises AttributeError, and UserError for an assignment."""
-        raise AttributeError("tags")
+    def __get__(self, made: object, owner: type) -> NoReturn:
+        raise AttributeError(f"{owner.__name__} has no tags")
 
-    @tags.setter
-    def tags(self, _: object) -> None:
+    def __set__(self, made: object, _: object) -> None:
         hint = 'add each to all resources below it: az.Tags.of(…).add("owner", "me")'
-        raise refused("no-argument", f"{type(self).__name__} has no `tags` of its own", hint)
+        raise refused("no-argument", f"{type(made).__name__} has no `tags` of its own", hint)
 
 
-class Component(HasNoTags, Construct):
+class Component(Construct):
     """The base of Fairway's constructs: a part of a stack, with its resources below it in the tree.
 
     Its scope determines where its resources go and their names, see `place`.
@@ -225,6 +222,7 @@ class Component(HasNoTags, Construct):
     """
 
     __signature__ = Signature()
+    tags = NoTags()
 
     def __init_subclass__(cls) -> None:
         if cls.__module__.startswith("fairway_constructs."):
