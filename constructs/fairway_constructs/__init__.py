@@ -72,6 +72,7 @@ if TYPE_CHECKING:
     from fairway_constructs.monitoring import Monitoring as Monitoring
     from fairway_constructs.network import INetwork as INetwork
     from fairway_constructs.network import Network as Network
+    from fairway_constructs.network_access import HasSubnets as HasSubnets
     from fairway_constructs.network_access import InRange as InRange
     from fairway_constructs.network_access import Machines as Machines
     from fairway_constructs.network_access import SubnetRef as SubnetRef

@@ -28,8 +28,7 @@ if TYPE_CHECKING:
     from fairway_constructs.cdk import Construct
     from fairway_constructs.cloud_init.people import Accounts
     from fairway_constructs.identity import Grantee
-    from fairway_constructs.network import INetwork
-    from fairway_constructs.network_access import Machines, SubnetRef
+    from fairway_constructs.network_access import HasSubnets, Machines, SubnetRef
     from fairway_core.resource_ids import ObjectId
 
 # The ports between Bastion's own components.
@@ -57,7 +56,7 @@ class Bastion(Component):
         scope: Construct,
         id: str = "bastion",
         *,
-        network: INetwork,
+        network: HasSubnets,
         addresses: IPv4Network,
         allowed: Sequence[IPv4Network | str] = (),
         admins: Sequence[ObjectId] = (),

@@ -77,6 +77,18 @@ class SubnetRef:
         return ".".join([*octets, "*"])
 
 
+@runtime_checkable
+class HasSubnets(Protocol):
+    """A virtual network, such as a `Network`, with its subnets by role."""
+
+    id: str
+    name: str
+    resource_group: str
+
+    def subnet(self, role: str) -> SubnetRef:
+        """Returns the subnet with that role. Raises UserError if there is none."""
+
+
 def public_ranges(ranges: Sequence[IPv4Network | str], egress_address: str = "") -> list[str]:
     """Returns the ranges visible on the internet, as address/length, and the nodes' egress.
 

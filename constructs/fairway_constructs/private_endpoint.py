@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from fairway_constructs.cdk import Construct
-    from fairway_constructs.network import INetwork
-    from fairway_constructs.network_access import SubnetRef
+    from fairway_constructs.network_access import HasSubnets, SubnetRef
 
 
 class PrivateEndpoints(Component):
@@ -46,7 +45,7 @@ class PrivateEndpoints(Component):
         scope: Construct,
         id: str = "private-endpoints",
         *,
-        network: INetwork,
+        network: HasSubnets,
         subnet: SubnetRef | None = None,
         existing_zones: Mapping[str, str] | None = None,
     ) -> None:
