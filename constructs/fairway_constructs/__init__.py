@@ -9,6 +9,7 @@
 # Node.js, and the generator of `azurerm` works while that is absent.
 
 import re
+from dataclasses import is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from fairway_constructs.cdk.elements import DataSource as DataSource
     from fairway_constructs.cdk.elements import Lifecycle as Lifecycle
     from fairway_constructs.cdk.elements import Resource as Resource
-    from fairway_constructs.cdk.library import Aspects as Aspects
     from fairway_constructs.cdk.library import Construct as Construct
     from fairway_constructs.cdk.library import IAspect as IAspect
     from fairway_constructs.cdk.library import Output as Output
@@ -30,8 +30,10 @@ if TYPE_CHECKING:
     from fairway_constructs.cdk.library import TerraformHclModule as TerraformHclModule
     from fairway_constructs.cdk.synthesis import App as App
     from fairway_constructs.cdk.synthesis import Aspect as Aspect
+    from fairway_constructs.cdk.synthesis import Aspects as Aspects
     from fairway_constructs.cloud_init.mounts import MachineProxy as MachineProxy
     from fairway_constructs.cloud_init.mounts import Mount as Mount
+    from fairway_constructs.cloud_init.mounts import Mounted as Mounted
     from fairway_constructs.cloud_init.people import Accounts as Accounts
     from fairway_constructs.cloud_init.slurm import SlurmNode as SlurmNode
     from fairway_constructs.clusters.batch.account import AutoStorage as AutoStorage
@@ -83,6 +85,7 @@ if TYPE_CHECKING:
     from fairway_constructs.monitoring import Monitoring as Monitoring
     from fairway_constructs.network import INetwork as INetwork
     from fairway_constructs.network import Network as Network
+    from fairway_constructs.network_access import HasSubnets as HasSubnets
     from fairway_constructs.network_access import InRange as InRange
     from fairway_constructs.network_access import Machines as Machines
     from fairway_constructs.network_access import SubnetRef as SubnetRef
@@ -151,7 +154,10 @@ def __getattr__(name: str) -> Any:
     from importlib import import_module
 
     found = getattr(import_module(_MODULES[name]), name)
-    if not isinstance(found, type) and found.__module__.startswith("fairway_core."):
+    # Models check their arguments themselves, and rows of the catalogue are not made by programs.
+    is_row = isinstance(found, type) and found.__module__.startswith("fairway_core.catalog.")
+    is_plain = not isinstance(found, type) or (type(found) is type and is_dataclass(found))
+    if is_plain and not is_row and found.__module__.startswith("fairway_core."):
         from fairway_constructs.arguments import checked
 
         found = checked(found)

@@ -7,7 +7,7 @@ import math
 import re
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import is_dataclass, replace
 from functools import cache, wraps
 from importlib import import_module
 from inspect import currentframe, signature
@@ -22,7 +22,7 @@ from pydantic import AfterValidator
 
 from fairway_core.documents import FieldError
 from fairway_core.environment.values import ip_range
-from fairway_core.findings import Finding, Location, UserError
+from fairway_core.findings import Finding, Location, UserError, refuse_change
 from fairway_core.light_fields import Check
 from fairway_core.suggestions import did_you_mean
 from fairway_core.validation import describe
@@ -33,11 +33,10 @@ T = TypeVar("T", bound=Callable[..., object])
 _TOKENS = -1e200
 
 _HINTS = {
-    "Image": 'write az.image("ubuntu-hpc-2404")',
     "IPv4Network": 'write ipaddress.IPv4Network("10.40.0.0/16")',
     "Sequence[str]": 'write a list: ["…"]',
     "SubnetRef": 'write network.subnet("compute")',
-    "VmSize": 'write az.vm_size("Standard_ND96isr_H100_v5")',
+    "VmSize": 'write "Standard_ND96isr_H100_v5"',
 }
 
 
@@ -57,6 +56,8 @@ def checked(made: T) -> T:
       help(double) lists its arguments
     """
     if isinstance(made, type):
+        if is_dataclass(made) and made.__dataclass_params__.frozen:  # type: ignore[attr-defined]
+            made.__setattr__ = refuse_change  # type: ignore[method-assign]
         for name, each in list(vars(made).items()):
             if name == "__init__" or not name.startswith("_"):
                 if isinstance(each, FunctionType):
@@ -79,21 +80,52 @@ def checked(made: T) -> T:
     return checking  # type: ignore[return-value]  # it takes the arguments of `made`
 
 
+def called(made: T) -> T:
+    """Makes a function raise UserError for a call without an argument that it needs, or with one
+    that it does not have. A call that is right takes no longer."""
+
+    @wraps(made)
+    def calling(*args: Any, **named: Any) -> Any:
+        try:
+            return made(*args, **named)
+        except TypeError:
+            _bound(made, args, named)
+            raise
+
+    return calling  # type: ignore[return-value]  # as above
+
+
 _signature = cache(signature)
+_OF_STACK = ("environment", "location", "naming", "protect", "proxy", "ssh_keys", "tags", "zone")
+
+
+def _shown(function: Callable[..., object]) -> tuple[str, str]:
+    """Returns the function's name, or that of the class that it initializes, and a hint."""
+    made = function.__qualname__.removesuffix(".__init__").rpartition("<locals>.")[2]
+    return made, f"help({made}) lists its arguments"
+
+
+def _bound(
+    function: Callable[..., object], args: tuple[Any, ...], named: dict[str, Any]
+) -> dict[str, Any]:
+    """Returns the arguments of a call by name. Raises UserError for one that Python refuses."""
+    expected = _signature(function)
+    try:
+        return dict(expected.bind(*args, **named).arguments)
+    except TypeError as error:
+        made, hint = _shown(function)
+        unknown = next(iter(named.keys() - expected.parameters.keys()), "")
+        near = unknown and did_you_mean(unknown, expected.parameters, most=0)
+        if unknown in _OF_STACK:
+            near = f"it is the stack's: EnvironmentStack(…, {unknown}=…)"
+        raise refused("unknown-argument", f"{made}: {error}", near or hint, unknown) from None
 
 
 def _check(
     function: Callable[..., object], args: tuple[Any, ...], named: dict[str, Any]
 ) -> dict[str, Any]:
-    expected, module = _signature(function), function.__module__
-    made = function.__qualname__.removesuffix(".__init__").rpartition("<locals>.")[2]
-    hint = f"help({made}) lists its arguments"
-    try:
-        given = dict(expected.bind(*args, **named).arguments)
-    except TypeError as error:
-        unknown = next(iter(named.keys() - expected.parameters.keys()), "")
-        near = unknown and did_you_mean(unknown, expected.parameters, most=0)
-        raise _refused("unknown-argument", f"{made}: {error}", near or hint, unknown) from None
+    given = _bound(function, args, named)
+    expected, module, (made, hint) = _signature(function), function.__module__, _shown(function)
     if id := expected.parameters.get("id"):
         given.setdefault("id", id.default)
     # The argument that identifies a construct within its scope.
@@ -105,7 +137,7 @@ def _check(
         if name == own and isinstance(value, str) and (not value or _is_reference(value)):
             why = f"is `{value}`, which only Terraform will know" if value else "is empty"
             message, path = f"`{name}` of {made} {why}", _path({"scope": given["scope"]})
-            raise _refused("bad-id", message, "write text, for example train", path)
+            raise refused("bad-id", message, "write text, for example train", path)
         takes = str(parameter.annotation)
         if _fits_by_name(value, takes):
             continue
@@ -116,12 +148,11 @@ def _check(
         except FieldError as error:
             path = _dotted([_path(given), name, *error.path])
             message, hint = f"`{name}` of {made}: {error}", error.hint or hint
-            refused = _refused("bad-argument", message, hint, path, hidden=error.secret)
-            raise refused from None
+            raise refused("bad-argument", message, hint, path, hidden=error.secret) from None
         takes = _bare(takes, module)
         message = f"`{name}` of {made} takes `{takes}`, not {_described(value)}"
         hint = _hint(value, takes, _strings(kind)) or hint
-        raise _refused("wrong-argument", message, hint, _dotted([_path(given), name]))
+        raise refused("wrong-argument", message, hint, _dotted([_path(given), name]))
     return given
 
 
@@ -142,7 +173,7 @@ def check_plain(of: str, name: str, value: object, annotation: str) -> None:
     if value is None or kind is None or _is_reference(value) or _fits(value, kind):
         return
     message = f"`{name}` of {of} takes `{takes}`, not {_described(value)}"
-    raise _refused("wrong-argument", message, _hint(value, takes, ()) or f"write a {takes}", "")
+    raise refused("wrong-argument", message, _hint(value, takes, ()) or f"write a {takes}", "")
 
 
 def _fits_by_name(value: Any, takes: str) -> bool:
@@ -185,7 +216,8 @@ def _dotted(path: Sequence[str | int]) -> str:
     return ".".join(str(each) for each in path if each != "")
 
 
-def _refused(id: str, message: str, hint: str, path: str, *, hidden: bool = False) -> UserError:
+def refused(id: str, message: str, hint: str, path: str = "", *, hidden: bool = False) -> UserError:
+    """Returns an error at the line of the program that called the library."""
     (finding,) = _located([Finding(id, message, hint)], {}, path)
     if hidden and finding.location:
         finding = replace(finding, location=finding.location.hidden)
@@ -203,7 +235,11 @@ def _located(
     )
     outside = (each for each in frames if not each[0].startswith(("fairway_constructs.", "jsii.")))
     module, file, line = next(outside, ("", "", 0))
-    text = "" if module.startswith("fairway_") else getline(file, line).rstrip("\n")
+    if module.startswith("fairway_"):
+        text = ""
+    else:
+        findings = [replace(each, hint=_in_python(each.hint)) for each in findings]
+        text = getline(file, line).rstrip("\n")
     location = Location.of_line(file, line, text) if text else None
     return [
         each
@@ -211,6 +247,20 @@ def _located(
         else replace(each, path=path or _dotted([_path(given), each.path]), location=location)
         for each in findings
     ]
+
+
+def _in_python(hint: str) -> str:
+    """Returns the hint with keys of a file as arguments.
+
+    >>> _in_python("leave `accounting: false` out, or `image:`")
+    'leave `accounting=False` out, or `image=`'
+    """
+    return re.sub(r"`([a-z_]+): ?([^`]*)`", lambda m: f"`{m[1]}={_written(m[2])}`", hint)
+
+
+def _written(value: str) -> str:
+    plain = re.fullmatch(r"[0-9.]*|[\[{].*", value)
+    return {"true": "True", "false": "False"}.get(value) or (value if plain else f'"{value}"')
 
 
 def _path(given: Mapping[str, Any]) -> str:

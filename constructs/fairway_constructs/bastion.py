@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from fairway_constructs.cdk import Construct
     from fairway_constructs.cloud_init.people import Accounts
     from fairway_constructs.identity import Grantee
-    from fairway_constructs.network_access import Machines, SubnetRef
+    from fairway_constructs.network_access import HasSubnets, Machines, SubnetRef
     from fairway_core.resource_ids import ObjectId
 
 # The ports between Bastion's own components.
@@ -46,8 +46,8 @@ class Bastion(Component):
             --target-ip-address 10.40.0.4 --auth-type ssh-key --username azureuser \\
             --ssh-key ~/.ssh/id_ed25519
 
-    >>> bastion = Bastion(stack, virtual_network_name=network.virtual_network.name,
-    ...                   addresses=plan["bastion"], admins=["<object id>"])  # doctest: +SKIP
+    >>> bastion = Bastion(stack, network=network, addresses=IPv4Network("10.40.9.0/26"),
+    ...                   admins=["<object id>"])  # doctest: +SKIP
     >>> bastion.id  # doctest: +SKIP
     """
 
@@ -56,7 +56,7 @@ class Bastion(Component):
         scope: Construct,
         id: str = "bastion",
         *,
-        virtual_network_name: str,
+        network: HasSubnets,
         addresses: IPv4Network,
         allowed: Sequence[IPv4Network | str] = (),
         admins: Sequence[ObjectId] = (),
@@ -67,8 +67,8 @@ class Bastion(Component):
             self,
             "bastion",
             name="AzureBastionSubnet",  # as Azure requires
-            resource_group_name=place.resource_group,
-            virtual_network_name=virtual_network_name,
+            resource_group_name=network.resource_group,
+            virtual_network_name=network.name,
             address_prefixes=[str(addresses)],
         )
         rules = SubnetNetworkSecurityGroupAssociation(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from fairway_constructs.arguments import checked
 from fairway_constructs.azurerm import provider
-from fairway_constructs.cdk import Signature, Stack, Validation, refuse, surroundings
+from fairway_constructs.cdk import NoTags, Signature, Stack, Validation, refuse, surroundings
 from fairway_constructs.scope import place_in_group, placement_of, set_placement
 from fairway_core.catalog.limits import require_region
 from fairway_core.checks.check import Asked
@@ -65,6 +65,7 @@ class EnvironmentStack(Stack):
     """
 
     __signature__ = Signature()
+    tags = NoTags()
 
     def __init__(
         self,
@@ -164,12 +165,13 @@ class _Checks(Validation):
 
     def validate(self) -> list[str]:
         """Returns the errors of the stack, each with its hint."""
-        from fairway_core.checks import check_stack
+        from fairway_core.checks import check_clusters, check_stack
 
         inside, document = surroundings(self._stack), self._stack.to_terraform()
         opened = {**inside.addresses.opened, "protect": inside.placed[1].protect}
         name = self._stack.node.id
-        found = check_stack(
+        found = check_clusters(inside.addresses.clusters, ignore=self._ignore)
+        found += check_stack(
             document, Asked(**opened), ignore=self._ignore, name=name, taken=self._taken
         )
         errors = [

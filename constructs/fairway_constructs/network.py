@@ -38,6 +38,7 @@ from fairway_core.environment.addresses import (
     SUBNETS,
     SubnetRole,
     check_space,
+    require_free,
     require_nat,
     require_no_overlap,
     require_outside,
@@ -69,7 +70,8 @@ class INetwork(Component):
 
     `add_subnet` creates more, and `allow_from` opens ports of subnets created here. `endpoints`
     creates private endpoints in the network, if services are reached by these; otherwise services
-    know the nodes by `egress_address`, if there is one.
+    know the nodes by `egress_address`, if there is one. `id`, `name` and `resource_group` are those
+    of the network.
     """
 
     subnets: dict[str, SubnetRef]
@@ -77,8 +79,9 @@ class INetwork(Component):
     bastion: Bastion | None = None
     egress_address = ""
     space: IPv4Network | None = None
-    _network_name: str
-    _resource_group: str
+    id = ""
+    name: str
+    resource_group: str
     _service_endpoints: Sequence[str] = ()
     _egress: NatEgress | FirewallEgress | None = None
     _nodes: tuple[IPv4Network, ...] = ()
@@ -100,6 +103,7 @@ class INetwork(Component):
         It is closed until `allow_from` opens ports. Raises UserError for a range that is not free.
         """
         space = IPv4Network(addresses)
+        require_free(space, path=("addresses",))
         if space.prefixlen > _SMALLEST_SUBNET:
             hint = (
                 f"a subnet has a length of /{_SMALLEST_SUBNET} at most, and Azure takes 5 addresses"
@@ -159,13 +163,9 @@ class INetwork(Component):
             raise UserError.of("many-rules", f"`{to}` has {MOST_RULES} rules already", hint)
         group.set_argument("security_rule", [*rules, rule(priority=priority(len(rules))), last])
 
-    def _offer_endpoints(self, virtual_network_id: str, dns: Dns | None) -> None:
-        self.endpoints = PrivateEndpoints(
-            self,
-            subnet=self.subnet("endpoints"),
-            virtual_network_id=virtual_network_id,
-            existing_zones=dns.existing_zones if dns else None,
-        )
+    def _offer_endpoints(self, dns: Dns | None) -> None:
+        zones = dns.existing_zones if dns else None
+        self.endpoints = PrivateEndpoints(self, network=self, existing_zones=zones)
 
     def _subnet(
         self, role: str, addresses: IPv4Network, rules: Sequence[SecurityRule]
@@ -184,8 +184,8 @@ class INetwork(Component):
             self,
             role,
             name=place.name("subnet", role),
-            resource_group_name=self._resource_group,
-            virtual_network_name=self._network_name,
+            resource_group_name=self.resource_group,
+            virtual_network_name=self.name,
             address_prefixes=[str(addresses)],
             default_outbound_access_enabled=False,
             # Without it the rules would not apply to private endpoints.
@@ -324,12 +324,12 @@ class Network(INetwork):
         self._nodes = (plan["compute"], *([plan["kubernetes"]] if pods else []))
         self.subnets = {role: self._subnet(role, plan[role], rules.of(role)) for role in roles}
         if private_endpoints:
-            self._offer_endpoints(self.virtual_network.id, dns)
+            self._offer_endpoints(dns)
         if bastion:
             self._beside = {"bastion": plan["bastion"]}
             self.bastion = Bastion(
                 self,
-                virtual_network_name=self.virtual_network.name,
+                network=self,
                 addresses=plan["bastion"],
                 allowed=ranges,
                 admins=admins,
@@ -345,7 +345,7 @@ class Network(INetwork):
             address_space=[str(space)],
             dns_servers=[str(each) for each in dns.servers] or None if dns else None,
         )
-        self._network_name, self._resource_group = made.name, place.resource_group
+        self.id, self.name, self.resource_group = made.id, made.name, place.resource_group
         return made
 
     @classmethod
@@ -369,7 +369,8 @@ class Network(INetwork):
             for role, (name, range_) in subnets.items()
         }
         found = cls.from_subnets(scope, id, by_id, private_endpoints=private_endpoints, dns=dns)
-        found._network_name, found._resource_group = parts["name"], parts["resource_group"]
+        found.id, found.name = network_id, parts["name"]
+        found.resource_group = parts["resource_group"]
         return found
 
     @classmethod
@@ -396,10 +397,13 @@ class Network(INetwork):
             raise FieldError(message, "name subnets of one network", ("subnets",))
         found = INetwork(scope, id)
         ranges = {role: IPv4Network(addresses) for role, (_, addresses) in subnets.items()}
+        for role, each in ranges.items():
+            require_free(each, path=("subnets", role))
         found._nodes = tuple(ranges[role] for role in ("compute", "kubernetes") if role in ranges)
         for role, (subnet_id, _) in subnets.items():
             parts = parts_of("subnet", subnet_id)
-            found._network_name, found._resource_group = parts["network"], parts["resource_group"]
+            found.id = found.id or network_of(subnet_id)
+            found.name, found.resource_group = parts["network"], parts["resource_group"]
             subnet = DataSubnet(
                 found,
                 role,
@@ -411,12 +415,12 @@ class Network(INetwork):
                 found,
                 f"subnet_{role}",
                 f'contains({subnet.reference("address_prefixes")}, "{ranges[role]}")',
-                f"{parts['name']} does not have the range {ranges[role]}: correct `range:` "
-                f"of `{role}` under `network.existing.subnets`",
+                f"{parts['name']} does not have the range {ranges[role]}: correct that of "
+                f"the existing subnet `{role}`",
                 value=subnet_id,
                 description=f"Existing subnet for {role}",
             )
             found.subnets[role] = SubnetRef(subnet_id, ranges[role], nodes=found._nodes)
         if private_endpoints:
-            found._offer_endpoints(network_of(found.subnet("compute").id), dns)
+            found._offer_endpoints(dns)
         return found

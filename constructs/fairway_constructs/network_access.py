@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from fairway_constructs.arguments import checked
-from fairway_constructs.cdk import surroundings
 from fairway_core.documents import FieldError
 from fairway_core.public_ranges import internet_ranges
 
@@ -14,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from ipaddress import IPv4Network
 
-    from fairway_constructs.cdk import Construct, ITerraformDependable, Resource
+    from fairway_constructs.cdk import Resource
 
 
 # Storage and Batch accounts accept single addresses, and ranges no smaller than this.
@@ -55,11 +54,6 @@ class SubnetRef:
     ready: tuple[Resource, ...] = ()
     nodes: tuple[IPv4Network, ...] = ()
 
-    def ready_for(self, scope: Construct) -> list[ITerraformDependable]:
-        """Lists the resources that must exist before `scope` creates others in the subnet."""
-        stack = surroundings(scope).stack
-        return [each for each in self.ready if surroundings(each).stack is stack]
-
     def clients(self, given: Sequence[IPv4Network] | None) -> Sequence[IPv4Network]:
         """Returns the ranges from which a file system here is mounted: the given ones, or `nodes`.
 
@@ -81,6 +75,18 @@ class SubnetRef:
         """
         octets = str(self.range.network_address).split(".")[: self.range.prefixlen // 8]
         return ".".join([*octets, "*"])
+
+
+@runtime_checkable
+class HasSubnets(Protocol):
+    """A virtual network, such as a `Network`, with its subnets by role."""
+
+    id: str
+    name: str
+    resource_group: str
+
+    def subnet(self, role: str) -> SubnetRef:
+        """Returns the subnet with that role. Raises UserError if there is none."""
 
 
 def public_ranges(ranges: Sequence[IPv4Network | str], egress_address: str = "") -> list[str]:

@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from fairway_constructs.cdk import Construct
-    from fairway_constructs.network_access import SubnetRef
-    from fairway_core.resource_ids import VirtualNetworkId
+    from fairway_constructs.network_access import HasSubnets, SubnetRef
 
 
 class PrivateEndpoints(Component):
     """A factory of endpoints in one subnet; it creates each private DNS zone once, on first use.
 
+    `subnet` is by default the one of the network with the role `endpoints`.
     The zones are below this construct, beside the network that resolves names by them; an endpoint
     is beside the service that it leads to. So everything inside the network keeps using the
     service's public name, and gets the address of the endpoint.
@@ -35,8 +35,7 @@ class PrivateEndpoints(Component):
     `existing_zones` are the ids of zones by their names, which replace new ones and are linked by
     their owner. If it is empty a policy of that owner registers the endpoints.
 
-    >>> endpoints = PrivateEndpoints(network_stack, subnet=subnet,
-    ...                              virtual_network_id=vnet.id)  # doctest: +SKIP
+    >>> endpoints = PrivateEndpoints(network_stack, network=network)  # doctest: +SKIP
     >>> endpoints.connect(data_stack, "storage", service="blob",
     ...                   resource_id=account.id)  # doctest: +SKIP
     """
@@ -46,14 +45,13 @@ class PrivateEndpoints(Component):
         scope: Construct,
         id: str = "private-endpoints",
         *,
-        subnet: SubnetRef,
-        virtual_network_id: VirtualNetworkId,
+        network: HasSubnets,
+        subnet: SubnetRef | None = None,
         existing_zones: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(scope, id)
         self._existing_zones = existing_zones
-        self._subnet = subnet
-        self._virtual_network_id = virtual_network_id
+        self._network_id, self._subnet = network.id, subnet or network.subnet("endpoints")
         self.zones: dict[str, PrivateDnsZone] = {}
 
     def connect(
@@ -95,7 +93,7 @@ class PrivateEndpoints(Component):
                 f"{id}-link",
                 name=place.name("private_dns_zone_virtual_network_link"),
                 private_dns_zone_id=zone.id,
-                virtual_network_id=self._virtual_network_id,
+                virtual_network_id=self._network_id,
                 tags=place.tags,
             )
         return self.zones[name].id

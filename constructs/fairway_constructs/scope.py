@@ -123,8 +123,8 @@ class _ExistingGroup(Component):
             "resource_group",
             # Azure ignores case in ids.
             f'lower({found}) == "{group_id.lower()}"',
-            f"{self.name} is in another subscription than Terraform deploys to: correct "
-            "`resource_group.existing`, or choose the subscription with ARM_SUBSCRIPTION_ID",
+            f"{self.name} is in another subscription than Terraform deploys to: correct its "
+            "id, or choose the subscription with ARM_SUBSCRIPTION_ID",
             value=group_id,
             description="Existing resource group",
         )

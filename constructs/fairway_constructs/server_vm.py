@@ -18,7 +18,7 @@ from fairway_core.catalog.images import SERVER_IMAGE, image
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from fairway_constructs.cdk import Construct, ITerraformDependable
+    from fairway_constructs.cdk import Construct
     from fairway_constructs.cloud_init.people import Accounts
     from fairway_core.catalog import VmSize
 
@@ -61,10 +61,9 @@ def server_vm(
     more_tags: Mapping[str, str] | None = None,
     accounts: Accounts | None = None,
     agent_identity_id: str | None = None,
-    ready: Sequence[ITerraformDependable] = (),
     depends_on: Sequence[Construct] = (),
 ) -> vm.LinuxVirtualMachine:
-    """Creates the VM of such an interface, after the resources in `ready` and `depends_on`.
+    """Creates the VM of such an interface, after `depends_on`.
 
     `name` is its name after the environment's, `role` its purpose, and `serves` the name of what it
     serves. With `ultra_disks` those can be attached to it. `accounts` are the users' own; Azure
@@ -100,7 +99,6 @@ def server_vm(
             if identity_ids
             else None
         ),
-        depends_on=ready,
     )
     for each in depends_on:
         machine.node.add_dependency(each)

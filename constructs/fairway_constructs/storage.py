@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from fairway_constructs.cdk import Construct
     from fairway_constructs.identity import Grantee
     from fairway_constructs.network import INetwork
+    from fairway_constructs.network_access import SubnetRef
     from fairway_constructs.vault import CustomerManagedKey
     from fairway_core.environment.storage import Replication
     from fairway_core.fields import Count
-    from fairway_core.resource_ids import SubnetId
 
 
 _BLOB_TYPES = ("blockBlob", "appendBlob")
@@ -128,7 +128,7 @@ class IStorage(Service):
 class Storage(IStorage):
     """A storage account that only Entra ID identities can use, unless `account_keys` is set.
 
-    It is reached by private endpoints, from `subnet_ids` and from the public ranges in `allowed`;
+    It is reached by private endpoints, from `subnets` and from the public ranges in `allowed`;
     with `network` by the private endpoint that is created in it, or else from its compute subnet.
     Without any of them it has no public access at all; with `public` it is open to every address.
     Deleted and overwritten blobs can be recovered for two weeks; in the containers of `expire_days`
@@ -150,7 +150,7 @@ class Storage(IStorage):
         *,
         containers: Sequence[str],
         network: INetwork | None = None,
-        subnet_ids: Sequence[SubnetId] = (),
+        subnets: Sequence[SubnetRef] = (),
         allowed: Sequence[IPv4Network | str] = (),
         public: bool = False,
         replication: Replication | None = None,
@@ -169,7 +169,7 @@ class Storage(IStorage):
         super().__init__(scope, id)
         place = self.place
         if network is not None and network.endpoints is None:
-            subnet_ids = [*subnet_ids, network.subnet("compute").id]
+            subnets = [*subnets, network.subnet("compute")]
         self.account = accounts.StorageAccount(
             self,
             "storage",
@@ -180,7 +180,7 @@ class Storage(IStorage):
             **sign_in(account_keys=account_keys),
             local_user_enabled=False,
             https_traffic_only_enabled=True,
-            **access_arguments(subnet_ids, public_addresses(allowed), public=public),
+            **access_arguments(subnets, public_addresses(allowed), public=public),
             infrastructure_encryption_enabled=True,
             **encrypted_by(customer_managed_key),
             blob_properties=_RECOVERABLE,
@@ -200,7 +200,7 @@ class Storage(IStorage):
 
     @classmethod
     def from_id(
-        cls, scope: Construct, id: str, account_id: str, *, containers: Sequence[str]
+        cls, scope: Construct, id: str, account_id: str, *, containers: Sequence[str] = ()
     ) -> IStorage:
         """Returns an existing account with these containers: nothing is created.
 
@@ -251,17 +251,17 @@ def sign_in(*, account_keys: bool) -> dict[str, Any]:
 
 
 def access_arguments(
-    subnet_ids: Sequence[str], addresses: Sequence[str] = (), *, public: bool = False
+    subnets: Sequence[SubnetRef], addresses: Sequence[str] = (), *, public: bool = False
 ) -> dict[str, Any]:
     """Returns the arguments for access to an account, except by its private endpoints."""
     return {
         "min_tls_version": "TLS1_2",
-        "public_network_access_enabled": bool(public or subnet_ids or addresses),
+        "public_network_access_enabled": bool(public or subnets or addresses),
         "network_rules": accounts.NetworkRules(
             default_action="Allow" if public else "Deny",
             bypass=["AzureServices"],
             # Without a list, the provider would leave those that were there.
-            virtual_network_subnet_ids=list(subnet_ids),
+            virtual_network_subnet_ids=[each.id for each in subnets],
             ip_rules=list(addresses),
         ),
     }

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from fairway_constructs.clusters.nodes import NodeSpec
     from fairway_constructs.storage import IStorage
     from fairway_constructs.vault import IVault
+    from fairway_core.catalog import VmSize
     from fairway_core.light_models import LightModel
     from fairway_core.target import Engine, Reach
 
@@ -49,6 +50,10 @@ class TakesJobs(Component):
             users=None if users is None else dict(users),
             **self._facts(),
         )
+
+    def _joins(self, size: VmSize, nodes: int) -> None:
+        """Records for the stack's checks how many nodes one job may have."""
+        self._inside.addresses.clusters["/".join(self._inside.path)] = (size, nodes)
 
     def _facts(self) -> dict[str, Any]:
         """Returns the facts of the construct's target, except those common to a stack."""
@@ -82,11 +87,11 @@ class Targets(Component):
         if not clusters:
             message = "jobs would have nowhere to run"
             raise FieldError(message, "name a cluster, or leave `Targets` out", ("clusters",))
-        super().__init__(scope, "job-targets")
-        stack = surroundings(self).stack
+        stack = surroundings(scope).stack
         if stack.node.try_find_child("targets"):
             message = f"the stack `{stack.node.id}` has an output `targets` already"
             raise UserError.of("id-taken", message, "name all of its clusters in one `Targets`")
+        super().__init__(scope, "job-targets")
         account = storage_of(storage) if storage else None
         url = vault.url if vault else ""
         through = GatewayHost(host=gateway.address, user=ADMIN_USERNAME) if gateway else None

@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     from fairway_constructs.alerts import Alerts
     from fairway_constructs.azurerm.role_assignment import RoleAssignment
     from fairway_constructs.cdk import Construct
+    from fairway_constructs.identity import IIdentity
     from fairway_core.environment import Schedule
-    from fairway_core.resource_ids import MachinesId, ObjectId
+    from fairway_core.resource_ids import MachinesId
 
 
 # The actions on VMs and scale sets. No built-in role for both is as narrow.
@@ -225,8 +226,7 @@ class IdleStop(Component):
     """A role by which the identity of nodes may stop clusters, given by name with the resource id
     of the VM or scale set, and nothing else there.
 
-    >>> IdleStop(stack, principal_id=identity.principal_id,
-    ...          clusters={"box": box.id})  # doctest: +SKIP
+    >>> IdleStop(stack, identity=identity, clusters={"box": box.id})  # doctest: +SKIP
     """
 
     def __init__(
@@ -234,7 +234,7 @@ class IdleStop(Component):
         scope: Construct,
         id: str = "idle-stop",
         *,
-        principal_id: ObjectId,
+        identity: IIdentity,
         clusters: Mapping[str, MachinesId],
     ) -> None:
         super().__init__(scope, id)
@@ -252,6 +252,6 @@ class IdleStop(Component):
                 f"idle-{name}",
                 on=machines,
                 role_id=role_id,
-                principal_id=principal_id,
+                principal_id=identity.principal_id,
                 why=f"{name} stops itself when nobody uses it",
             )

@@ -22,7 +22,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 from pydantic_core import core_schema
 
 from fairway_agent.quick import dataclass
-from fairway_core.findings import Finding, Location, UserError
+from fairway_core.findings import Finding, Location, UserError, refuse_change
 from fairway_core.light_fields import Check as Check
 from fairway_core.light_fields import FieldError as FieldError
 from fairway_core.light_fields import matching as matching
@@ -41,6 +41,7 @@ BY_HAND = "by_hand"
 """A key of the context: the data to validate is a document, as people write it, or the dump is to
 become one."""
 _LARGEST_FILE = 2**20  # the parser takes some seconds for this size
+_MOST_NAMES = 4  # arguments in a hint
 _MOST_OF_A_RANGE = 10**6  # numbers: more than any field takes
 
 
@@ -75,9 +76,13 @@ class _MadeInPython(_Metaclass):
         def __call__(cls, *args, **fields):  # noqa: N805  # of a metaclass
             # A key that is a Python keyword, such as `finally`, is written `finally_` in Python.
             known = {name: each.alias or name for name, each in cls.__pydantic_fields__.items()}
+            if args:
+                names = ", ".join(f"{each}=…" for each in list(known)[:_MOST_NAMES])
+                message = f"{cls.__name__} takes its arguments by name"
+                raise UserError.of("unnamed-argument", message, f"write {cls.__name__}({names})")
             try:
                 fields = {known.get(name, name): to_document(each) for name, each in fields.items()}
-                return super().__call__(*args, **fields)
+                return super().__call__(**fields)
             except RecursionError:  # a value may contain itself
                 raise UserError.of("bad-value", f"`{cls.__name__}`: {DEEP}", FLATTER) from None
             except ValidationError as error:
@@ -92,6 +97,9 @@ class Model(BaseModel, metaclass=_MadeInPython):
     other programs' files have, with what to write in their place."""
 
     FOREIGN: ClassVar[Mapping[str, str]] = {}
+
+    if not TYPE_CHECKING:
+        __setattr__ = refuse_change
 
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 

@@ -10,7 +10,7 @@ import copy
 import copyreg
 import re
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar
 
 from fairway_agent.quick import dataclass
 
@@ -113,6 +113,13 @@ class UserError(Exception):
     def of(cls, id: str, message: str, hint: str = "", *, exit_code: int = 2) -> UserError:  # noqa: A002
         """Returns an error with one finding without a location."""
         return cls([Finding(id=id, message=message, hint=hint)], exit_code=exit_code)
+
+
+def refuse_change(made: object, name: str, _: object) -> NoReturn:
+    """Raises UserError: the `__setattr__` of classes whose objects never change."""
+    kind = type(made).__name__
+    hint = f"make another one with the value: {kind}({name}=…)"
+    raise UserError.of("no-change", f"`{name}` of {kind} does not change", hint)
 
 
 def each_of(things: Iterable[T], act: Callable[[T], object]) -> None:

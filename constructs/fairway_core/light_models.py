@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import operator
+from contextlib import suppress
 from functools import cache, reduce
 from types import UnionType
 from typing import (
@@ -23,6 +24,8 @@ from typing import (
     get_origin,
 )
 from typing import get_type_hints as kinds_of
+
+from fairway_core.findings import refuse_change
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -41,11 +44,11 @@ class _Light(type):
     # Type checkers must see the arguments of the dataclass.
     if not TYPE_CHECKING:
 
-        def __call__(cls, **fields):
-            try:
-                return cls.from_json(fields)
-            except ValueError:  # pydantic converts it, or says what is wrong
-                return _made(cls, vars(_model_of(cls)(**fields)))
+        def __call__(cls, *args, **fields):
+            if not args:
+                with suppress(ValueError):  # pydantic converts it, or says what is wrong
+                    return cls.from_json(fields)
+            return _made(cls, vars(_model_of(cls)(*args, **fields)))
 
     @property
     def __value__(cls) -> Any:
@@ -58,9 +61,7 @@ class LightModel(metaclass=_Light):
     are arguments of pydantic's `Field`; validators in `Annotated` are Checks."""
 
     if not TYPE_CHECKING:
-
-        def __setattr__(self, name, value):
-            raise dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")
+        __setattr__ = refuse_change
 
     @classmethod
     def from_json(cls, record: object) -> Self:

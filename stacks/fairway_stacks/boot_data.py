@@ -49,11 +49,10 @@ def node_spec(
     spec: Cluster | SlurmNodes,
     *,
     subnet: SubnetRef,
-    identity_id: str,
     mounts: Sequence[Mount],
 ) -> NodeSpec:
-    """Returns a cluster's nodes as the environment describes them; mounts, subnet and identity may
-    be references."""
+    """Returns a cluster's nodes as the environment describes them; mounts and subnet may be
+    references."""
     return NodeSpec(
         size=vm_size(spec.size),
         image=spec.chosen_image,
@@ -64,7 +63,6 @@ def node_spec(
         spot=spec.spot_options,
         subnet=subnet,
         proximity_placement_group_id=spec.proximity_placement_group,
-        identity_id=identity_id,
         mounts=mounts,
         monitored=environment.monitoring is not None,
         signed_in={each.entra: each.admin for each in environment.access.users if each.entra},
@@ -109,7 +107,6 @@ def _machines(environment: Environment) -> Iterator[tuple[DataPath, Callable[[],
             name,
             spec,
             subnet=SubnetRef(_UNKNOWN, _RANGE),
-            identity_id=_UNKNOWN,
             mounts=_mounts(environment, spec.mounts),
         )
         slurm = None
@@ -133,6 +130,7 @@ def _machines(environment: Environment) -> Iterator[tuple[DataPath, Callable[[],
                 watched=isinstance(spec, Cluster) and spec.repair is not None,
                 slurm=slurm,
                 single=spec.is_single,
+                identity_id=_UNKNOWN,
                 proxy=proxy,
             ),
         )

@@ -46,8 +46,6 @@ class ComputeStack(RoleStack):
         self.environment, self.network, self.data = environment, network, data
         if self.place.proxy:
             self.place = replace(self.place, proxy=self.place.proxy.past(data.direct_hosts))
-        # Nodes of Slurm have another identity, see `fairway_stacks.clusters.slurm`.
-        self.identity_id = data.identity.id if data.identity else ""
         self.targets: dict[str, Target] = {}
         self.gateway_host = gateway
         self._storage = storage_of(data.storage)
@@ -64,6 +62,12 @@ class ComputeStack(RoleStack):
                 self, "nodes", admin, resource_id=self.place.group_id, what="the nodes"
             )
         az.Targets(self, [self.targets[name] for name in environment.clusters])
+
+    @property
+    def identity(self) -> az.Identity:
+        """The identity of nodes, except Slurm's, see `fairway_stacks.clusters.slurm`."""
+        assert self.data.identity is not None, "an environment with such clusters has one"
+        return self.data.identity
 
     def _create_clusters(self) -> None:
         """Creates the clusters of each engine, and then what refers to all of them."""
@@ -139,7 +143,6 @@ class MachineClusters(EngineClusters):
             name,
             spec,
             subnet=stack.network.subnets["compute"],
-            identity_id=stack.identity_id,
             mounts=stack.data.mounts(spec.mounts),
         )
         cluster = self.machines(name, spec, nodes)

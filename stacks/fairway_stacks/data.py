@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from fairway_constructs.azurerm.private_endpoint import PrivateEndpoint
     from fairway_constructs.cloud_init.mounts import Mount
     from fairway_constructs.network import INetwork
+    from fairway_constructs.network_access import SubnetRef
     from fairway_constructs.registry import IRegistry
     from fairway_constructs.storage import IStorage
     from fairway_core.environment import Budget as BudgetSpec
@@ -50,7 +51,7 @@ class DataStack(RoleStack):
         self.filesystems = self._filesystems()
         self.kubernetes = (
             az.KubernetesFoundation(
-                self, storage_account_id=self.storage.id, name=CONFIGURATION, registry=self.registry
+                self, storage=self.storage, name=CONFIGURATION, registry=self.registry
             )
             if environment.node_pools
             else None
@@ -111,7 +112,7 @@ class DataStack(RoleStack):
                 replication=spec.replication,
                 account=spec.account,
                 # Without an endpoint of its own the network gets access by its subnet.
-                subnet_ids=[] if network.endpoints else self._readers_of_blobs(),
+                subnets=[] if network.endpoints else self._readers_of_blobs(),
                 allowed=environment.access.allowed,
                 expire_days={
                     name: container.expire
@@ -128,12 +129,12 @@ class DataStack(RoleStack):
         self._storage_endpoints = self._connect(storage) if spec.has_endpoint else []
         return storage
 
-    def _readers_of_blobs(self) -> list[str]:
+    def _readers_of_blobs(self) -> list[SubnetRef]:
         """Returns the subnets with access to Blob storage: of nodes, and of importing systems."""
         subnets, filesystems = self._network.subnets, self._environment.filesystems.values()
         importing = [each.subnet_role for each in filesystems if each.imported]
         roles = dict.fromkeys([*self._environment.node_roles, *filter(None, importing)])
-        return [subnets[role].id for role in roles]
+        return [subnets[role] for role in roles]
 
     def _filesystems(self) -> dict[str, az.FileSystem]:
         """Returns the file systems by name; each construct has the name of its section's class."""

@@ -40,35 +40,35 @@ H100 = "Standard_ND96isr_H100_v5"
 PERSON = "11111111-2222-3333-4444-555555555555"
 
 
-def _nodes() -> dict[str, Any]:
-    size, system = vm_size(H100), image("ubuntu-hpc-2404")
-    return {"size": size, "image": system, "subnet": SUBNET, "identity_id": "/identity"}
-
-
 def _group(scope: az.Construct, name: str) -> az.Construct:
     """Returns a scope for constructs that a statement itself needs."""
     return az.Construct(scope, f"needs-{name}")
 
 
+def _nodes(scope: az.Construct, name: str) -> dict[str, Any]:
+    size, system = vm_size(H100), image("ubuntu-hpc-2404")
+    identity = az.Identity(_group(scope, name), name)
+    return {"size": size, "image": system, "subnet": SUBNET, "identity": identity}
+
+
 def _pool(scope: az.Construct, name: str) -> None:
-    az.BatchPool(
-        scope,
-        name,
-        account=az.BatchAccount(_group(scope, name)),
-        subnet=SUBNET,
-        identity_id="/identity",
-        size=vm_size(H100),
-        image=image("ubuntu-hpc-2404"),
-        minimum=0,
-        maximum=2,
-    )
+    account = az.BatchAccount(_group(scope, f"{name}-account"))
+    az.BatchPool(scope, name, account=account, minimum=0, maximum=2, **_nodes(scope, name))
 
 
 def _kubernetes(scope: az.Construct, name: str) -> az.KubernetesCluster:
-    kubelet = az.KubernetesFoundation(
-        scope, f"{name}-foundation", storage_account_id=ACCOUNT, name="manifests"
-    ).kubelet
+    kubelet = _foundation(scope, f"{name}-foundation").kubelet
     return az.KubernetesCluster(scope, name, subnet=SUBNET, kubelet=kubelet)
+
+
+def _foundation(scope: az.Construct, name: str) -> az.KubernetesFoundation:
+    storage = az.Storage.from_id(_group(scope, f"{name}-st"), "storage", ACCOUNT)
+    return az.KubernetesFoundation(scope, name, storage=storage, name="manifests")
+
+
+def _network(scope: az.Construct, name: str) -> az.INetwork:
+    subnets = {"compute": ("nodes", SPACE), "endpoints": ("e", IPv4Network("10.41.0.0/24"))}
+    return az.Network.from_id(_group(scope, name), "network", HUB, subnets=subnets)
 
 
 def _node_pool(scope: az.Construct, name: str) -> None:
@@ -79,7 +79,7 @@ def _node_pool(scope: az.Construct, name: str) -> None:
 
 def _configuration(scope: az.Construct, name: str) -> None:
     inside = _group(scope, name)
-    foundation = az.KubernetesFoundation(inside, storage_account_id=ACCOUNT, name="manifests")
+    foundation = _foundation(inside, "foundation")
     az.KubernetesConfiguration(
         scope,
         name,
@@ -139,7 +139,7 @@ STATEMENTS: dict[str, Statement] = {
     "Alerts": lambda s, n: az.Alerts(
         s, n, monitoring=az.Monitoring(_group(s, n), emails=["a@example.com"])
     ).batch_account("/batch"),
-    "Bastion": lambda s, n: az.Bastion(s, n, virtual_network_name="vnet", addresses=SPACE),
+    "Bastion": lambda s, n: az.Bastion(s, n, network=_network(s, n), addresses=SPACE),
     "BatchAccount": lambda s, n: az.BatchAccount(s, n),
     "BatchPool": _pool,
     "BatchUserSubscription": lambda s, n: az.BatchUserSubscription(s, n, service_principal=PERSON),
@@ -147,17 +147,17 @@ STATEMENTS: dict[str, Statement] = {
     "Cluster": lambda s, n: az.Cluster(s, n, size=H100, nodes=2, subnet=SUBNET),
     "FirewallEgress": lambda s, n: az.FirewallEgress(s, n, next_hop=SPACE[4]),
     "Gateway": lambda s, n: az.Gateway(s, n, size="Standard_D2s_v6", subnet=SUBNET),
-    "GpuCluster": lambda s, n: az.GpuCluster(s, n, nodes=2, **_nodes()),
+    "GpuCluster": lambda s, n: az.GpuCluster(s, n, nodes=2, **_nodes(s, n)),
     "People": lambda s, n: az.People(s, n, object_id=PERSON).grant(
         "x", "Reader", on="/x", reason="reads"
     ),
     "Identity": lambda s, n: az.Identity(s, n).grant("x", "Reader", on="/x", reason="reads"),
-    "IdleStop": lambda s, n: az.IdleStop(s, n, principal_id=PRINCIPAL, clusters={"box": BOX}),
+    "IdleStop": lambda s, n: az.IdleStop(
+        s, n, identity=az.Identity(_group(s, n), n), clusters={"box": BOX}
+    ),
     "KubernetesCluster": _kubernetes,
     "KubernetesConfiguration": _configuration,
-    "KubernetesFoundation": lambda s, n: az.KubernetesFoundation(
-        s, n, storage_account_id=ACCOUNT, name="manifests"
-    ),
+    "KubernetesFoundation": _foundation,
     "KubernetesNodePool": _node_pool,
     "Monitoring": lambda s, n: az.Monitoring(s, n, emails=["a@example.com"]),
     "NatEgress": lambda s, n: az.NatEgress(s, n),
@@ -165,11 +165,11 @@ STATEMENTS: dict[str, Statement] = {
     "Peering": lambda s, n: az.Peering(
         s, n, network=az.Network(_group(s, n), address_space=SPACE), remote_id=HUB
     ),
-    "PrivateEndpoints": lambda s, n: az.PrivateEndpoints(
-        s, n, subnet=SUBNET, virtual_network_id=HUB
-    ).connect(s, n, service="blob", resource_id="/account"),
+    "PrivateEndpoints": lambda s, n: az.PrivateEndpoints(s, n, network=_network(s, n)).connect(
+        s, n, service="blob", resource_id="/account"
+    ),
     "Registry": lambda s, n: az.Registry(s, n),
-    "SingleVm": lambda s, n: az.SingleVm(s, n, **_nodes()),
+    "SingleVm": lambda s, n: az.SingleVm(s, n, **_nodes(s, n)),
     "SlurmFoundation": lambda s, n: az.SlurmFoundation(s, n, disk_gib=64),
     "SlurmLoginNode": _login,
     "SlurmScheduler": _scheduler,

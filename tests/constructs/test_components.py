@@ -25,6 +25,7 @@ from fairway_constructs.azurerm.key_vault import NetworkAcls
 from fairway_constructs.azurerm.provider import AzurermProvider
 from fairway_constructs.azurerm.resource_group import ResourceGroup
 from fairway_constructs.azurerm.subnet import Subnet
+from fairway_constructs.cdk.library import jsii
 from fairway_constructs.scope import place_in_group
 from fairway_core.findings import UserError
 
@@ -177,6 +178,7 @@ def test_aspect_visits_constructs_and_their_resources(synthesize: Synthesize) ->
     class CostCentre(az.Aspect):
         def visit(self, node: Any) -> None:
             seen.append(node)
+            assert hasattr(node, "tags_input") is getattr(node, "takes_tags", False)
             if isinstance(node, az.Resource) and node.TYPE == "azurerm_virtual_network":
                 node.tags = {**node.tags_input, "cost-centre": "4711"}
 
@@ -210,13 +212,21 @@ def test_aspect_visits_constructs_and_their_resources(synthesize: Synthesize) ->
 def test_aspect_error_ends_the_synthesis(
     synthesize: Synthesize, error: Exception, raised: type[Exception]
 ) -> None:
-    class Refusal(az.Aspect):
+    class Plain:
         def visit(self, node: Any) -> None:
             if isinstance(node, az.Stack):
                 raise error
 
-    with pytest.raises(raised, match=r"far away|AssertionError"):
-        synthesize(lambda stack: az.Aspects.of(stack).add(Refusal()))
+    class Refusal(Plain, az.Aspect):
+        def visit(self, node: Any) -> None:
+            super().visit(node)
+
+    class OfCdktf(Plain):
+        pass
+
+    for aspect in (Refusal(), Plain(), jsii.implements(az.IAspect)(OfCdktf)()):
+        with pytest.raises(raised, match=r"far away|AssertionError"):
+            synthesize(lambda stack, aspect=aspect: az.Aspects.of(stack).add(aspect))  # type: ignore[misc]
 
 
 def test_component_attribute_assignment_is_rendered_or_refused(synthesize: Synthesize) -> None:

@@ -34,7 +34,7 @@ def everything(synthesize: Synthesize) -> dict[str, Any]:
         )
         for service in (
             az.Vault(stack),
-            az.Storage.from_id(stack, "storage", existing, containers=[]),
+            az.Storage.from_id(stack, "storage", existing),
             az.BatchAccount(stack),
         ):
             service.diagnostic_settings(monitoring)
@@ -211,7 +211,8 @@ def test_monitoring_adds_agent_to_nodes_and_metrics_timer_to_nvidia_nodes(
     spec: dict[str, Any] = {"size": sold, "image": default_image(sold), "subnet": subnet}
 
     def build(stack: az.Stack) -> None:
-        az.GpuCluster(stack, "pair", nodes=2, identity_id="/identity", monitored=monitored, **spec)
+        identity = az.Identity(stack, "nodes")
+        az.GpuCluster(stack, "pair", nodes=2, identity=identity, monitored=monitored, **spec)
 
     kind = "azurerm_linux_virtual_machine_scale_set"
     (nodes,) = synthesize(build)["resource"][kind].values()
@@ -226,7 +227,8 @@ def test_monitoring_adds_agent_to_nodes_and_metrics_timer_to_nvidia_nodes(
     (agent,) = nodes["extension"]
     assert agent["type"] == "AzureMonitorLinuxAgent"
     identity = json.loads(agent["settings"])["authentication"]["managedIdentity"]
-    assert identity == {"identifier-name": "mi_res_id", "identifier-value": "/identity"}
+    own = "${azurerm_user_assigned_identity.nodes.id}"
+    assert identity == {"identifier-name": "mi_res_id", "identifier-value": own}
 
 
 def test_budget_covers_all_resource_groups_from_the_current_month(synthesize: Synthesize) -> None:

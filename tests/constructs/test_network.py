@@ -369,7 +369,9 @@ def test_network_from_existing_subnets_makes_nothing_but_endpoints(
     assert output["precondition"]["condition"] == (
         '${contains(data.azurerm_subnet.compute.address_prefixes, "10.1.0.0/20")}'
     )
-    assert "correct `range:`" in output["precondition"]["error_message"]
+    assert (
+        "correct that of the existing subnet `compute`" in output["precondition"]["error_message"]
+    )
     subnet = document["data"]["azurerm_subnet"]["compute"]
     assert subnet["name"] == "compute"
     assert subnet["virtual_network_name"] == "hub"

@@ -29,7 +29,8 @@ def _storage(synthesize: Synthesize, **arguments: Any) -> dict[str, Any]:
 def test_storage_has_no_keys_or_public_access_and_keeps_deleted_data(
     synthesize: Synthesize,
 ) -> None:
-    document = _storage(synthesize, subnet_ids=[f"{VNET}/subnets/nodes"])
+    nodes = az.SubnetRef(f"{VNET}/subnets/nodes", IPv4Network("10.1.0.0/24"))
+    document = _storage(synthesize, subnets=[nodes])
     account = document["resource"]["azurerm_storage_account"]["storage"]
     for closed in (
         "shared_access_key_enabled",
@@ -83,7 +84,7 @@ def test_storage_from_id_grants_roles_on_its_containers(synthesize: Synthesize) 
         az.Storage.from_id(stack, "shared", account, containers=["raw"]).grant_read(nodes)
         az.Storage(stack, containers=["outputs"]).grant_read_write(nodes)
         with pytest.raises(UserError, match="not the id of a storage account"):
-            az.Storage.from_id(stack, "other", "/subscriptions/x", containers=[])
+            az.Storage.from_id(stack, "other", "/subscriptions/x")
 
     document = synthesize(build)
     grants = document["resource"]["azurerm_role_assignment"]
@@ -284,7 +285,8 @@ def test_services_have_all_private_endpoints_and_share_zones(
 
 
 def test_private_endpoint_of_unknown_service_is_refused(stack: az.Stack) -> None:
-    endpoints = az.PrivateEndpoints(stack, subnet=SUBNET, virtual_network_id=VNET)
+    network = az.Network.from_id(stack, "hub", VNET, subnets={"endpoints": ("e", "10.1.0.0/24")})
+    endpoints = az.PrivateEndpoints(stack, network=network)
     with pytest.raises(UserError, match="unknown private link service"):
         endpoints.connect(stack, "x", service="bloob", resource_id="/x")
 

@@ -401,7 +401,7 @@ def test_hcl_of_existing_resources_and_pools_is_valid(tmp_path: Path) -> None:
         "pool",
         account=az.BatchAccount.from_id(lab, "batch", account_id),
         subnet=net.subnet("compute"),
-        identity_id=az.Identity(lab, "nodes").id,
+        identity=az.Identity(lab, "nodes"),
         size=az.vm_size("Standard_D4s_v6"),
         image=az.image("ubuntu-hpc-2404"),
         minimum=0,

@@ -282,7 +282,7 @@ def test_people_exceeding_boot_data_of_a_node_are_refused(
     with pytest.raises(UserError, match="cluster `nd`: its nodes boot with") as told:
         written(_LAB.format(key=_KEY, access=f"users: [{many}]", clusters=_ND))
     assert re.search(r"; \d+ of them are the accounts of 400 users\n", str(told.value))
-    assert told.value.findings[0].hint == "name fewer people under `access.users`"
+    assert told.value.findings[0].hint == "name fewer people"
 
 
 def test_people_are_not_named_if_other_boot_data_is_too_long(

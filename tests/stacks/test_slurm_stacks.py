@@ -189,7 +189,7 @@ class TestBoot:
         accounts = ", ".join(f"team{number}: {number + 1}" for number in range(300))
         with pytest.raises(UserError, match="are its accounts") as told:
             written(LAB.replace("{idle: 15m}", f"{{idle: 15m, accounts: {{{accounts}}}}}"))
-        assert told.value.findings[0].hint == "name fewer `accounts:` or `qos:`"
+        assert told.value.findings[0].hint == "name fewer of them"
 
     def test_slurm_check_estimates_boot_data_about_as_synthesis_makes_it(
         self, written: Written, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

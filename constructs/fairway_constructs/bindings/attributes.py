@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeAlias, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self, TypeAlias, TypeVar, overload
+
+from fairway_constructs.arguments import refused
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -83,11 +85,22 @@ class NumberListAttribute(_Attribute[list[float]]):
         return list(element.get_number_list_attribute(self._name))
 
 
+class _Unknown(dict[str, str]):
+    """A map that only Terraform will know: it stands for a token."""
+
+    def _refuse(self, *_: object, **__: object) -> NoReturn:
+        message = "only Terraform knows this map: what you put into it would be lost"
+        hint = "assign a map of your own, for tags {**resource.tags_input, …}"
+        raise refused("no-change", message, hint)
+
+    __setitem__ = __ior__ = update = setdefault = _refuse
+
+
 class MapAttribute(_Attribute["Mapping[str, str]"]):
     """A map of strings, read as a mapping that stands for a token: never read its items."""
 
     def _read(self, element: _Element) -> Mapping[str, str]:
-        return element.get_string_map_attribute(self._name)
+        return _Unknown(element.get_string_map_attribute(self._name))
 
 
 class ObjectAttribute(_Attribute["IResolvable"]):

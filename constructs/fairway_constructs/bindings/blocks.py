@@ -7,6 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, FrozenInstanceError, dataclass, fields, is_dataclass
 from typing import Any, NoReturn, Self, dataclass_transform
 
+from fairway_constructs.arguments import called
+from fairway_core.findings import refuse_change
+
 
 class _Fields:
     """A descriptor that makes a block's class a dataclass on access, as when it is subclassed."""
@@ -47,8 +50,7 @@ class Block:
             _make_dataclass(cls)
         return super().__new__(cls)
 
-    def __setattr__(self, name: str, value: object) -> NoReturn:
-        raise FrozenInstanceError(f"cannot assign to field {name!r}")
+    __setattr__ = refuse_change
 
     def __delattr__(self, name: str) -> NoReturn:
         raise FrozenInstanceError(f"cannot delete field {name!r}")
@@ -76,7 +78,7 @@ def _make_dataclass(block: type[Block]) -> None:
     exec(f"def __init__({signature}): self.__dict__.update({values})", scope)  # noqa: S102
     # The name in a TypeError.
     scope["__init__"].__qualname__ = block.__qualname__
-    block.__init__ = scope["__init__"]  # type: ignore[method-assign]
+    block.__init__ = called(scope["__init__"])  # type: ignore[method-assign]
 
 
 class ObjectValue(Block):

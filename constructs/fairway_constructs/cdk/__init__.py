@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from fairway_constructs.bindings.blocks import Timeouts as Timeouts
 from fairway_constructs.cdk.component import Component as Component
+from fairway_constructs.cdk.component import NoTags as NoTags
 from fairway_constructs.cdk.component import Signature as Signature
 from fairway_constructs.cdk.component import surroundings as surroundings
+from fairway_constructs.cdk.component import wait_for as wait_for
 from fairway_constructs.cdk.elements import DataSource as DataSource
 from fairway_constructs.cdk.elements import Lifecycle as Lifecycle
 from fairway_constructs.cdk.elements import Resource as Resource
-from fairway_constructs.cdk.library import Aspects as Aspects
 from fairway_constructs.cdk.library import CloudBackend as CloudBackend
 from fairway_constructs.cdk.library import Construct as Construct
 from fairway_constructs.cdk.library import Fn as Fn
@@ -31,4 +32,5 @@ from fairway_constructs.cdk.settings import Backend as Backend
 from fairway_constructs.cdk.settings import Provider as Provider
 from fairway_constructs.cdk.synthesis import App as App
 from fairway_constructs.cdk.synthesis import Aspect as Aspect
+from fairway_constructs.cdk.synthesis import Aspects as Aspects
 from fairway_constructs.cdk.synthesis import Validation as Validation

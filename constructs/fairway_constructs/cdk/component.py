@@ -6,9 +6,9 @@ import inspect
 import re
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
-from fairway_constructs.arguments import checked
+from fairway_constructs.arguments import checked, refused
 from fairway_constructs.cdk.library import Construct, Stack, jsii
 from fairway_core.findings import UserError
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from fairway_constructs.cdk.library import IConstruct, Node
     from fairway_constructs.placement import Placement
+    from fairway_core.catalog import VmSize
 
 
 T = TypeVar("T")
@@ -44,6 +45,8 @@ class Addresses:
     def __init__(self) -> None:
         self.owners: dict[str, str] = {}
         self._shared: dict[Hashable, object] = {}
+        # The VM size of each cluster and the nodes of one job there, by the path of its construct.
+        self.clusters: dict[str, tuple[VmSize, int]] = {}
         # The openings that were requested, as arguments of the checks' `Asked`.
         self.opened: dict[str, Any] = {}
 
@@ -177,6 +180,15 @@ def create(made: Construct, name: str, scope: Construct, id: str, *settings: obj
     known.ids.add(id)
 
 
+def wait_for(made: Construct, *needed: object) -> None:
+    """Lets a resource be created after the constructs of its stack among those that it needs, and
+    after what they have when the stack is written, such as an identity's roles."""
+    stack = surroundings(made).stack
+    for each in needed:
+        if isinstance(each, Construct) and surroundings(each).stack is stack:
+            made.node.add_dependency(each)
+
+
 class Signature:
     """The arguments of a class, in place of the `*args` of cdktf's metaclass."""
 
@@ -184,6 +196,17 @@ class Signature:
         signature = inspect.signature(owner.__init__)  # type: ignore[misc]  # of this very class
         _, *arguments = signature.parameters.values()
         return signature.replace(parameters=arguments, return_annotation=inspect.Signature.empty)
+
+
+class NoTags:
+    """A descriptor that refuses tags of a scope: the resources below it have them."""
+
+    def __get__(self, made: object, owner: type) -> NoReturn:
+        raise AttributeError(f"{owner.__name__} has no tags")
+
+    def __set__(self, made: object, _: object) -> None:
+        hint = 'add each to all resources below it: az.Tags.of(…).add("owner", "me")'
+        raise refused("no-argument", f"{type(made).__name__} has no `tags` of its own", hint)
 
 
 class Component(Construct):
@@ -199,6 +222,7 @@ class Component(Construct):
     """
 
     __signature__ = Signature()
+    tags = NoTags()
 
     def __init_subclass__(cls) -> None:
         if cls.__module__.startswith("fairway_constructs."):

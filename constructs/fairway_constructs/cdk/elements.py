@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from fairway_constructs.arguments import check_plain, checked
+from fairway_constructs.arguments import called, check_plain, checked
 from fairway_constructs.azurerm import PROVIDER_VERSION
 from fairway_constructs.bindings.blocks import terraform_value
 from fairway_constructs.cdk.component import (
@@ -155,6 +155,10 @@ class _Element(Arguments, TerraformElement):
 
     terraform_address = ""
 
+    def __init_subclass__(cls) -> None:
+        if "__init__" in vars(cls):
+            cls.__init__ = called(cls.__init__)  # type: ignore[method-assign]
+
     def __init__(
         self, scope: Construct, id: str, attributes: Mapping[str, object], **settings: object
     ) -> None:
@@ -179,7 +183,10 @@ class _Element(Arguments, TerraformElement):
 
     @property
     def tags_input(self) -> dict[str, str]:
-        """A copy of the resource's current tags, from which others can be made."""
+        """A copy of the resource's current tags, from which others can be made; only resources that
+        support tags have it."""
+        if not self.takes_tags:
+            raise AttributeError(f"Azure keeps no tags of {self.TYPE}")
         return dict(self._attributes.get("tags") or {})
 
     def reference(self, path: str) -> str:

@@ -8,10 +8,11 @@ from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fairway_constructs.arguments import refused
 from fairway_constructs.cdk.elements import DataSource, Resource
 from fairway_constructs.cdk.library import App as CdktfApp
+from fairway_constructs.cdk.library import Aspects as CdktfAspects
 from fairway_constructs.cdk.library import (
-    Aspects,
     IAspect,
     IConstruct,
     IValidation,
@@ -24,6 +25,8 @@ from fairway_core.findings import UserError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+
+    from fairway_constructs.cdk.library import Construct
 
 _CIRCLE = re.compile(r"Cannot add dependency (\S+) to (\S+), because it would cause a circular")
 
@@ -51,7 +54,7 @@ class App(CdktfApp):
         """
         raised.clear()
         paths: dict[str, str] = {}
-        for stack in _hand_down(self, Aspects.of(self).all):
+        for stack in _hand_down(self, CdktfAspects.of(self).all):
             node = stack.node  # each attribute is a query to Node.js
             id_, path = node.id, node.path
             first = paths.setdefault(id_, path)
@@ -118,14 +121,14 @@ def _hand_down(scope: IConstruct, aspects: Sequence[IAspect]) -> Iterator[Stack]
     for child in scope.node.children:
         if isinstance(child, Stack):
             if aspects:
-                own = Aspects.of(child)
+                own = CdktfAspects.of(child)
                 has = own.all  # from a synthesis before this one
                 for aspect in aspects:
                     if not any(aspect is each for each in has):
                         own.add(aspect)
             yield child
         else:
-            yield from _hand_down(child, [*aspects, *Aspects.of(child).all])
+            yield from _hand_down(child, [*aspects, *CdktfAspects.of(child).all])
 
 
 @jsii.implements(IAspect)
@@ -164,6 +167,46 @@ def _reported(visit: Callable[[Any, IConstruct], None]) -> Callable[[Any, IConst
             raise RuntimeError(repr(error)) from error
 
     return reported
+
+
+class _Visitor(Aspect):
+    """An aspect of a class that is not derived from `Aspect`."""
+
+    def __init__(self, aspect: IAspect) -> None:
+        self._aspect = aspect
+
+    def visit(self, node: IConstruct) -> None:
+        self._aspect.visit(node)
+
+
+class Aspects:
+    """The aspects of a construct, which visit it and all below it when the stack is written.
+
+    >>> Aspects.of(stack).add(NoSpot())  # doctest: +SKIP
+    """
+
+    def __init__(self, scope: Construct) -> None:
+        self._of = CdktfAspects.of(scope)
+
+    @classmethod
+    def of(cls, scope: Construct) -> Aspects:
+        """Returns the aspects of `scope`."""
+        return cls(scope)
+
+    @property
+    def all(self) -> list[IAspect]:
+        """The aspects so far."""
+        return self._of.all
+
+    def add(self, aspect: IAspect) -> None:
+        """Adds an aspect: an object with a method `visit`, which is called with each construct.
+
+        Raises UserError for another object.
+        """
+        if not callable(getattr(aspect, "visit", None)):
+            message = f"`{type(aspect).__name__}` is no aspect: it has no method `visit`"
+            raise refused("wrong-argument", message, "derive its class from az.Aspect")
+        self._of.add(aspect if isinstance(aspect, Aspect) else _Visitor(aspect))
 
 
 @jsii.implements(IValidation)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Protocol, runtime_checkable
 
 from pydantic import AfterValidator
 
@@ -41,6 +41,11 @@ class Mount:
     root: bool = False
 
     @property
+    def mount(self) -> Mount:
+        """The mount itself, where a file system fits too."""
+        return self
+
+    @property
     def holds_runs(self) -> bool:
         """True for a file system with the locks and owners that runs need: blobs have neither."""
         return self.type != "blobs"
@@ -51,9 +56,18 @@ class Mount:
         return self.type == "nfs" and "vers=3" in self.options.split(",")
 
 
-def _each_elsewhere(mounts: Sequence[Mount]) -> Sequence[Mount]:
+@runtime_checkable
+class Mounted(Protocol):
+    """A file system of machines, such as an `NfsServer`, or its `Mount`."""
+
+    @property
+    def mount(self) -> Mount:
+        """The arguments by which machines mount it."""
+
+
+def _each_elsewhere(mounts: Sequence[Mounted]) -> Sequence[Mounted]:
     """Returns the mounts. Raises FieldError if one would hide another, or has the same name."""
-    for one, other in combinations(mounts, 2):
+    for one, other in combinations([each.mount for each in mounts], 2):
         if one.name == other.name:
             raise FieldError(f"two are called `{one.name}`", "give one of them another name")
         if are_nested(one.path, other.path):
@@ -64,7 +78,12 @@ def _each_elsewhere(mounts: Sequence[Mount]) -> Sequence[Mount]:
     return mounts
 
 
-Mounts = Annotated[Sequence[Mount], AfterValidator(_each_elsewhere)]
+Mounts = Annotated[Sequence[Mounted], AfterValidator(_each_elsewhere)]
+
+
+def mounts_of(filesystems: Mounts) -> list[Mount]:
+    """Returns the mount of each."""
+    return [each.mount for each in filesystems]
 
 
 def nfs_mount(

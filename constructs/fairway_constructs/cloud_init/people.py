@@ -156,7 +156,7 @@ def accounts_extension(accounts: Accounts) -> dict[str, Any]:
     if len(text) > _LONGEST:
         users = counted(len(accounts.people), "user")
         message = f"the accounts of {users} take {len(text)} bytes, and Azure takes {_LONGEST}"
-        raise UserError.of("too-many-people", message, "name fewer people under `access.users`")
+        raise UserError.of("too-many-people", message, "name fewer people")
     return {
         "name": "fairway-people",
         "publisher": "Microsoft.Azure.Extensions",

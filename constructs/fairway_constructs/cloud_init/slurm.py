@@ -150,7 +150,7 @@ def _too_long(cluster: SlurmCluster, size: int, partitions: int, accounts: int) 
     message += f"{LONGEST_PACKED} fit; {max(partitions, accounts)} of them are its "
     if accounts > partitions:
         message += "accounts and qualities of service"
-        return UserError.of("too-many-partitions", message, "name fewer `accounts:` or `qos:`")
+        return UserError.of("too-many-partitions", message, "name fewer of them")
     message += counted(len(cluster.partitions), "partition")
     hint = "make one cluster of those with the same size, which takes no more room with more "
     hint += "nodes, drop some, or split them over several environments"

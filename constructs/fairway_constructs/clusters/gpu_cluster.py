@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from fairway_constructs.azurerm import linux_virtual_machine_scale_set as vmss
 from fairway_constructs.azurerm.data_virtual_machine_scale_set import DataVirtualMachineScaleSet
-from fairway_constructs.cdk import Lifecycle
+from fairway_constructs.cdk import Lifecycle, wait_for
 from fairway_constructs.cloud_init import custom_data
 from fairway_constructs.cloud_init.people import accounts_extension
 from fairway_constructs.clusters.nodes import (
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from fairway_constructs.cloud_init.mounts import Mounts
     from fairway_constructs.cloud_init.people import Accounts
     from fairway_constructs.cloud_init.slurm import SlurmNode
+    from fairway_constructs.identity import IIdentity
     from fairway_constructs.network_access import SubnetRef
     from fairway_core.catalog import Image, VmSize
     from fairway_core.environment import Repair, Spot
@@ -47,14 +48,14 @@ class GpuCluster(TakesJobs):
     of its own: so neither has an argument. Nodes have no public address. `cloud_init/node.sh` is
     their boot script.
 
-    `image_id` is a gallery image that was made from `image`; `accept_terms` accepts the terms of
-    the Marketplace. The system disk, of `os_gib` or else the size that the image needs, is on the
-    node itself if it has room, unless `local_os_disk` says otherwise. With `monitored` nodes have
-    the Azure Monitor agent, and report how busy their GPUs are. `accounts` are the users' own.
-    Nodes that nobody has used for `idle` seconds stop themselves. With `repair` Azure repairs nodes
-    that report themselves unhealthy; with `resized` something else changes their number, and
-    Terraform ignores it. With `slurm` each gets its name from a scheduler, which changes their
-    number.
+    `image` is by default the one that fits the size; `image_id` is a gallery image that was made
+    from it; `accept_terms` accepts the terms of the Marketplace. The system disk, of `os_gib` or
+    else the size that the image needs, is on the node itself if it has room, unless `local_os_disk`
+    says otherwise. With `monitored` nodes have the Azure Monitor agent, and report how busy their
+    GPUs are. `accounts` are the users' own. Nodes that nobody has used for `idle` seconds stop
+    themselves. With `repair` Azure repairs nodes that report themselves unhealthy; with `resized`
+    something else changes their number, and Terraform ignores it. With `slurm` each gets its name
+    from a scheduler, which changes their number.
 
     `main_host` is the address of its first instance, and `other_hosts` those of some more:
     references, which are empty until Azure has created the instances.
@@ -62,9 +63,9 @@ class GpuCluster(TakesJobs):
     Raises UserError for more nodes than a placement group holds, for an image that does not fit the
     size, for a system disk that does not fit the node, and for more boot data than Azure accepts.
 
-    >>> GpuCluster(stack, "pair", nodes=2, size=vm_size("Standard_ND96isr_H100_v5"),
-    ...            image=image("ubuntu-hpc-2404"), subnet=network.subnet("compute"),
-    ...            identity_id=identity.id, mounts=[server.mount],
+    >>> GpuCluster(stack, "pair", nodes=2, size="Standard_ND96isr_H100_v5",
+    ...            image="ubuntu-hpc-2404", subnet=network.subnet("compute"),
+    ...            identity=identity, mounts=[server],
     ...            spot=Spot(restore="1h"))  # doctest: +SKIP
     """
 
@@ -74,10 +75,10 @@ class GpuCluster(TakesJobs):
         name: str,
         *,
         nodes: ScaleSetNodes | Literal[0],
-        size: VmSize,
-        image: Image,
+        size: VmSize | str,
         subnet: SubnetRef,
-        identity_id: str,
+        identity: IIdentity,
+        image: Image | str | None = None,
         mounts: Mounts = (),
         spot: Spot | None = None,
         image_id: ImageVersionId | None = None,
@@ -97,8 +98,10 @@ class GpuCluster(TakesJobs):
         if not nodes and not resized:
             raise FieldError(f"cluster `{name}` has no nodes", "write 1 or more", ("nodes",))
         check_image(name, spec)
-        self._name, self._spec, self._nodes = name, spec, nodes
+        self._joins(spec.size, nodes)
+        self._name, self._spec, self._nodes, self.identity = name, spec, nodes, identity
         self.scale_set = self._scale_set(repair, slurm, resized=resized)
+        wait_for(self.scale_set, *subnet.ready, identity, *mounts)
         self.id, self.range = self.scale_set.id, spec.subnet.range
         # Slurm's nodes come and go, and jobs do not start from one of them.
         self.main_host, *self.other_hosts = [""] if slurm else self._addresses(nodes)
@@ -120,7 +123,7 @@ class GpuCluster(TakesJobs):
         if spec.accounts is not None and slurm is None:
             extensions.append(accounts_extension(spec.accounts))
         if spec.monitored:
-            extensions.append(monitoring_agent(spec.identity_id, place.proxy))
+            extensions.append(monitoring_agent(self.identity.id, place.proxy))
         if repair:
             extensions.append(health())
         return vmss.LinuxVirtualMachineScaleSet(
@@ -148,7 +151,7 @@ class GpuCluster(TakesJobs):
                     ],
                 )
             ],
-            identity=vmss.Identity(type="UserAssigned", identity_ids=[spec.identity_id]),
+            identity=vmss.Identity(type="UserAssigned", identity_ids=[self.identity.id]),
             custom_data=custom_data(boot),
             spot_restore=(
                 vmss.SpotRestore(enabled=True, timeout=iso_duration(spec.spot.restore))

@@ -22,7 +22,9 @@ from fairway_constructs.cloud_init import (
     shared_folder,
     shared_mount,
 )
+from fairway_constructs.cloud_init.mounts import mounts_of
 from fairway_constructs.scope import placement_of
+from fairway_core import catalog
 from fairway_core.documents import FieldError
 from fairway_core.environment.clusters import node_rules
 from fairway_core.findings import UserError, counted
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from fairway_constructs.cdk import Construct
-    from fairway_constructs.cloud_init.mounts import MachineProxy, Mounts
+    from fairway_constructs.cloud_init.mounts import MachineProxy, Mount
     from fairway_constructs.cloud_init.people import Accounts
     from fairway_constructs.cloud_init.slurm import SlurmNode
     from fairway_constructs.network_access import SubnetRef
@@ -70,8 +72,7 @@ class NodeSpec:
     size: VmSize
     image: Image
     subnet: SubnetRef
-    identity_id: str
-    mounts: Mounts = ()
+    mounts: Sequence[Mount] = ()
     spot: Spot | None = None
     image_id: str | None = None
     accept_terms: bool = False
@@ -87,13 +88,24 @@ class NodeSpec:
     @classmethod
     def of(cls, arguments: Mapping[str, Any]) -> Self:
         """Returns the nodes of a construct with these arguments; ignores its other arguments."""
-        names = [each.name for each in fields(cls) if each.name in arguments]
-        return cls(**{name: arguments[name] for name in names})
+        size, image = rows(arguments["size"], arguments["image"])
+        mounts = mounts_of(arguments["mounts"])
+        given = {**arguments, "size": size, "image": image, "mounts": mounts}
+        return cls(**{each.name: given[each.name] for each in fields(cls) if each.name in given})
 
     def of_scale_set(self) -> dict[str, Any]:
         """Returns the arguments of a `GpuCluster` with these nodes: all except a single VM's."""
         alone = ("capacity_reservation_group_id", "signed_in")
         return {name: value for name, value in vars(self).items() if name not in alone}
+
+
+def rows(size: VmSize | str, image: Image | str | None) -> tuple[VmSize, Image]:
+    """Returns the rows of a size and an image, by default the size's. Raises UserError for unknown
+    names."""
+    row = catalog.vm_size(size) if isinstance(size, str) else size
+    if image is None:
+        return row, catalog.default_image(row)
+    return row, catalog.image(image) if isinstance(image, str) else image
 
 
 def sends_gpu_metrics(size: VmSize) -> bool:
@@ -109,6 +121,7 @@ def cloud_init_of(
     watched: bool = False,
     slurm: SlurmNode | None = None,
     single: bool = False,
+    identity_id: str = "",
     proxy: MachineProxy | None = None,
 ) -> str:
     """Returns the cloud-config of a node, or of the `single` one; with `watched` it reports its
@@ -137,7 +150,7 @@ def cloud_init_of(
             # A single VM does not share its queue, and has no other nodes to notify.
             queue=queue.folder if queue and queue.mount else "",
             # If a VM has several identities, its jobs have to name theirs.
-            identity=spec.identity_id if spec.signed_in else "",
+            identity=identity_id if spec.signed_in else "",
             people=accounts.setup_script() if accounts and slurm else "",
             idle=_idle(cluster, spec, queue, single=single),
             template="slurm_node.yaml.j2" if slurm else "node.yaml.j2",
@@ -158,7 +171,7 @@ def _too_long(name: str, size: int, others: int, spec: NodeSpec) -> UserError:
     if spec.accounts is not None and spec.accounts.people and others <= LONGEST_PACKED:
         people = counted(len(spec.accounts.people), "user")
         message += f"; {size - others} of them are the accounts of {people}"
-        return UserError.of("long-boot-data", message, "name fewer people under `access.users`")
+        return UserError.of("long-boot-data", message, "name fewer people")
     return UserError.of("long-boot-data", message, "mount fewer file systems")
 
 
@@ -231,7 +244,7 @@ def node_arguments(
         ),
         **login_arguments(scope, blocks),
         **spot_arguments(spec.spot),
-        "depends_on": [*agreed, *spec.subnet.ready_for(scope)],
+        "depends_on": agreed,
     }
 
 
@@ -257,10 +270,6 @@ _ARGUMENTS = {
     "`max`": "`maximum`",
     "`os_disk_gib:`": "`os_gib`",
     "`os_disk: managed`": "`local_os_disk=False`",
-    "`image:`": "`image`",
-    "`mpi: false`": "`mpi=False`",
-    "`spot: true`": "`spot=True`",
-    "`eviction: delete`": "the eviction `delete`",
 }
 
 
@@ -288,9 +297,11 @@ def keeps_disk(spec: NodeSpec, *, single: bool = False) -> bool:
 
 
 def check_image(name: str, spec: NodeSpec) -> None:
-    """Raises UserError if the devices of such nodes would not work."""
+    """Raises UserError if the devices of such nodes would not work, or the image has no terms to
+    accept."""
     with reword_errors(f"cluster `{name}`"):
         node_rules.check_image(spec.size, spec.image, own=spec.image_id is not None)
+        node_rules.check_terms(spec.image, accepted=spec.accept_terms)
 
 
 def _os_disk(blocks: ModuleType, name: str, spec: NodeSpec, *, local: bool | None) -> Any:

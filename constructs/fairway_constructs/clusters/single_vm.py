@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from fairway_constructs.azurerm import linux_virtual_machine as vm
 from fairway_constructs.azurerm.role_assignment import RoleAssignment
+from fairway_constructs.cdk import wait_for
 from fairway_constructs.cloud_init import custom_data
 from fairway_constructs.clusters.nodes import NodeSpec, check_image, cloud_init_of, node_arguments
 from fairway_constructs.extensions import LOGIN, add_to_vm, equip
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from fairway_constructs.cdk import Construct
     from fairway_constructs.cloud_init.mounts import Mounts
     from fairway_constructs.cloud_init.people import Accounts
+    from fairway_constructs.identity import IIdentity
     from fairway_constructs.network_access import SubnetRef
     from fairway_core.catalog import Image, VmSize
     from fairway_core.environment import Spot
@@ -64,9 +66,9 @@ class SingleVm(TakesJobs):
     Raises UserError for an image that does not fit the size, and for a system disk that does not
     fit the VM.
 
-    >>> box = SingleVm(stack, "box", size=vm_size("Standard_NC24ads_A100_v4"),
-    ...                image=image("ubuntu-hpc-2404"), subnet=network.subnet("compute"),
-    ...                identity_id=identity.id)  # doctest: +SKIP
+    >>> box = SingleVm(stack, "box", size="Standard_NC24ads_A100_v4",
+    ...                image="ubuntu-hpc-2404", subnet=network.subnet("compute"),
+    ...                identity=identity)  # doctest: +SKIP
     >>> box.main_host  # doctest: +SKIP
     """
 
@@ -75,10 +77,10 @@ class SingleVm(TakesJobs):
         scope: Construct,
         name: str,
         *,
-        size: VmSize,
-        image: Image,
+        size: VmSize | str,
         subnet: SubnetRef,
-        identity_id: str,
+        identity: IIdentity,
+        image: Image | str | None = None,
         mounts: Mounts = (),
         spot: Spot | None = None,
         image_id: ImageVersionId | None = None,
@@ -95,7 +97,7 @@ class SingleVm(TakesJobs):
         spec = NodeSpec.of(locals())
         super().__init__(scope, f"cluster-{name}")
         check_image(name, spec)
-        self._name, self._spec = name, spec
+        self._name, self._spec, self.identity = name, spec, identity
         place = self.place
         interface = private_interface(
             self, f"interface-{name}", name=name, size=spec.size, subnet_id=spec.subnet.id
@@ -113,13 +115,21 @@ class SingleVm(TakesJobs):
             capacity_reservation_group_id=spec.capacity_reservation_group_id,
             identity=vm.Identity(
                 type="SystemAssigned, UserAssigned" if spec.signed_in else "UserAssigned",
-                identity_ids=[spec.identity_id],
+                identity_ids=[identity.id],
             ),
             custom_data=custom_data(
-                cloud_init_of(name, spec, host_patterns=[host_name], single=True, proxy=place.proxy)
+                cloud_init_of(
+                    name,
+                    spec,
+                    host_patterns=[host_name],
+                    single=True,
+                    identity_id=identity.id,
+                    proxy=place.proxy,
+                )
             ),
             **node_arguments(self, vm, name, spec, local=spec.local_os_disk),
         )
+        wait_for(self.virtual_machine, *subnet.ready, identity, *mounts)
         self.id, self.range = self.virtual_machine.id, spec.subnet.range
         self.main_host = interface.private_ip_address
         self.other_hosts: list[str] = []
@@ -131,7 +141,7 @@ class SingleVm(TakesJobs):
             f"machine-{name}",
             virtual_machine_id=self.id,
             accounts=spec.accounts,
-            agent_identity_id=spec.identity_id if spec.monitored else None,
+            agent_identity_id=identity.id if spec.monitored else None,
         )
 
     def _facts(self) -> dict[str, Any]:

@@ -4,23 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from fairway_constructs.cdk import surroundings
 from fairway_constructs.cloud_init import ADMIN_USERNAME
 from fairway_constructs.clusters.gpu_cluster import GpuCluster
 from fairway_constructs.clusters.single_vm import SingleVm
 from fairway_constructs.identity import Identity, IIdentity
 from fairway_constructs.targets import TakesJobs
-from fairway_core import catalog
 from fairway_core.findings import UserError
 from fairway_core.target import Gateway
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from fairway_constructs.cdk import Construct
-    from fairway_constructs.filesystems.base import FileSystem
+    from fairway_constructs.cloud_init.mounts import Mounts
     from fairway_constructs.network import INetwork
     from fairway_constructs.network_access import SubnetRef
+    from fairway_core.catalog import Image, VmSize
     from fairway_core.environment import Repair, Spot
     from fairway_core.environment.clusters.node_rules import ScaleSetNodes
     from fairway_core.fields import Count
@@ -46,12 +43,12 @@ class Cluster(TakesJobs):
         scope: Construct,
         name: str,
         *,
-        size: str,
+        size: VmSize | str,
         nodes: ScaleSetNodes = 1,
         network: INetwork | None = None,
         subnet: SubnetRef | None = None,
-        image: str | None = None,
-        mounts: Sequence[FileSystem] = (),
+        image: Image | str | None = None,
+        mounts: Mounts = (),
         identity: IIdentity | None = None,
         spot: Spot | None = None,
         repair: Repair | None = None,
@@ -67,14 +64,13 @@ class Cluster(TakesJobs):
             )
         self.identity: IIdentity = identity or Identity(self, name)
         self._is_private = network is not None and network.endpoints is not None
-        row = catalog.vm_size(size)
         subnet = subnet or network.subnet("compute")  # type: ignore[union-attr]  # see above
         props: dict[str, Any] = {
-            "size": row,
-            "image": catalog.image(image) if image else catalog.default_image(row),
+            "size": size,
+            "image": image,
             "subnet": subnet,
-            "identity_id": self.identity.id,
-            "mounts": [each.mount for each in mounts],
+            "identity": self.identity,
+            "mounts": mounts,
             "spot": spot,
             "os_gib": os_gib,
             "monitored": monitored,
@@ -82,15 +78,9 @@ class Cluster(TakesJobs):
         self.machines: GpuCluster | SingleVm
         if nodes == 1 and repair is None:
             self.machines = SingleVm(self, name, **props)
-            made = self.machines.virtual_machine.node
         else:
             self.machines = GpuCluster(self, name, nodes=nodes, repair=repair, **props)
-            made = self.machines.scale_set.node
         self.range = subnet.range
-        stack = surroundings(self).stack
-        for each in (self.identity, *mounts):
-            if surroundings(each).stack is stack:
-                made.add_dependency(each)
 
     @property
     def id(self) -> str:

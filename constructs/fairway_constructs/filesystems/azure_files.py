@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
     from fairway_constructs.cdk import Construct
     from fairway_constructs.filesystems.base import Site
+    from fairway_constructs.network_access import SubnetRef
     from fairway_constructs.vault import CustomerManagedKey
     from fairway_core.fields import Count
-    from fairway_core.resource_ids import SubnetId
 
 # Source: Azure documentation, mount an NFS Azure file share on Linux.
 _OPTIONS = "vers=4,minorversion=1,sec=sys,nconnect=4,_netdev,noatime"
@@ -32,7 +32,7 @@ class AzureFiles(FileSystem, Service):
     """A file share in a storage account of its own, which accepts neither keys nor tokens.
 
     NFS has no identities: anyone who reaches the share may use it, so it is only reached by private
-    endpoints, or from `subnet_ids`. In a stack with `protect` neither Terraform nor Azure deletes
+    endpoints, or from `subnets`. In a stack with `protect` neither Terraform nor Azure deletes
     it; `lock` overrides this for Azure. With `customer_managed_key` that key encrypts the account.
 
     >>> files = AzureFiles(stack, "home", path="/home")  # doctest: +SKIP
@@ -53,7 +53,7 @@ class AzureFiles(FileSystem, Service):
         path: str,
         gib: Count | None = None,
         replication: Literal["LRS", "ZRS"] | None = None,
-        subnet_ids: Sequence[SubnetId] = (),
+        subnets: Sequence[SubnetRef] = (),
         customer_managed_key: CustomerManagedKey | None = None,
         lock: bool | None = None,
     ) -> None:
@@ -76,7 +76,7 @@ class AzureFiles(FileSystem, Service):
             # NFS does not use HTTPS: if that is required, Azure refuses every mount.
             https_traffic_only_enabled=False,
             **encrypted_by(customer_managed_key),
-            **access_arguments(subnet_ids),
+            **access_arguments(subnets),
             lifecycle=lifecycle_of(self),
         )
         self.id = account_id = self.account.id
@@ -103,4 +103,4 @@ class AzureFiles(FileSystem, Service):
     def _arguments(section: dict[str, Any], site: Site) -> dict[str, Any]:
         # Without an endpoint of its own the network gets access by its subnets.
         roles = () if site.network.endpoints else site.node_roles
-        return {**section, "subnet_ids": [site.network.subnets[role].id for role in roles]}
+        return {**section, "subnets": [site.network.subnets[role] for role in roles]}

@@ -14,6 +14,7 @@ from fairway_constructs.identity import give_role
 from fairway_constructs.protection import delete_lock, lifecycle_of
 from fairway_constructs.service import Diagnostics, Service
 from fairway_constructs.storage import private_container
+from fairway_core.catalog.tables import look_up
 from fairway_core.environment.filesystems.lustre import Lustre as LustreSpec
 from fairway_core.environment.filesystems.lustre import lustre_log_container
 from fairway_core.findings import UserError
@@ -24,9 +25,10 @@ if TYPE_CHECKING:
     from fairway_constructs.cdk import Construct, ITerraformDependable
     from fairway_constructs.filesystems.base import Site
     from fairway_constructs.network_access import SubnetRef
+    from fairway_constructs.storage import IStorage
     from fairway_core.environment.filesystems.lustre import Maintenance
     from fairway_core.fields import Count
-    from fairway_core.resource_ids import ObjectId, StorageAccountId
+    from fairway_core.resource_ids import ObjectId
 
 _OPTIONS = "noatime,flock,_netdev"
 
@@ -41,26 +43,26 @@ _ROLES = {"account": "Storage Account Contributor", "blobs": "Storage Blob Data 
 @checked
 @dataclass(frozen=True, kw_only=True)
 class BlobImport:
-    """The container whose blobs become files, by id, and its account, whose keys are enabled.
+    """The `container` whose blobs become files, and its account, whose keys are enabled.
 
     Azure reads them as `service_principal`, an object id, once all of `ready` exist.
     """
 
-    account_id: StorageAccountId
-    container_id: str
+    storage: IStorage
+    container: str
     service_principal: ObjectId
     ready: Sequence[ITerraformDependable] = ()
 
 
 class Lustre(FileSystem, Service):
-    """A parallel file system in a subnet of its kind, in the zone of `place`.
+    """A parallel file system in a subnet of its kind, in the zone of its stack.
 
     With `blob_import` a file for each blob exists from the start, and is read when it is first
     opened; a container of its own logs the imports. Written files go back to the container only on
     request: `az amlfs archive`. In a stack with `protect` neither Terraform nor Azure deletes the
     file system; `lock` overrides this for Azure.
 
-    Raises UserError if `place` names no zone.
+    Raises UserError if the stack has no zone.
 
     >>> lustre = Lustre(stack, "fast", subnet=network.subnet("lustre"),
     ...                 path="/lustre", tib=48)
@@ -92,8 +94,8 @@ class Lustre(FileSystem, Service):
         if place.zones is None:
             raise UserError.of(
                 "no-zone",
-                f"Lustre file system `{name}` needs a zone, and its placement names none",
-                "use a placement with a `zone` of the region",
+                f"Lustre file system `{name}` needs a zone, and its stack has none",
+                "give the stack one of the region: EnvironmentStack(…, zone=1)",
             )
         id = f"lustre-{name}-system"
         hsm, ready = _hsm(self, name, blob_import) if blob_import else (None, ())
@@ -131,8 +133,8 @@ class Lustre(FileSystem, Service):
         if container is None or principal is None:
             return section
         blobs = BlobImport(
-            account_id=site.storage.id,
-            container_id=site.storage.containers[container].id,
+            storage=site.storage,
+            container=container,
             service_principal=principal,
             ready=site.storage_endpoints,
         )
@@ -143,14 +145,15 @@ def _hsm(
     scope: Construct, name: str, source: BlobImport
 ) -> tuple[amlfs.HsmSetting, Sequence[ITerraformDependable]]:
     """Returns the containers of blobs and logs, and the resources that must exist before them."""
+    container = look_up(source.container, source.storage.containers, "container")
     logs = private_container(
-        scope, f"lustre-{name}-logs", lustre_log_container(name), source.account_id
+        scope, f"lustre-{name}-logs", lustre_log_container(name), source.storage.id
     )
     assignments = [
         give_role(
             scope,
             f"lustre-{name}-{key}",
-            on=source.account_id,
+            on=source.storage.id,
             role_name=role,
             principal_id=source.service_principal,
             new=False,
@@ -158,5 +161,5 @@ def _hsm(
         )
         for key, role in _ROLES.items()
     ]
-    hsm = amlfs.HsmSetting(container_id=source.container_id, logging_container_id=logs.id)
+    hsm = amlfs.HsmSetting(container_id=container.id, logging_container_id=logs.id)
     return hsm, [*assignments, *source.ready]

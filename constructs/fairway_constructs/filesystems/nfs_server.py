@@ -10,6 +10,7 @@ from fairway_constructs.azurerm.backup_protected_vm import BackupProtectedVm
 from fairway_constructs.azurerm.disk_encryption_set import DiskEncryptionSet, Identity
 from fairway_constructs.azurerm.managed_disk import ManagedDisk
 from fairway_constructs.azurerm.recovery_services_vault import RecoveryServicesVault
+from fairway_constructs.cdk import wait_for
 from fairway_constructs.cloud_init import export_path, nfs_server_cloud_init
 from fairway_constructs.cloud_init.mounts import nfs_mount
 from fairway_constructs.extensions import equip
@@ -175,8 +176,8 @@ class NfsServer(FileSystem, Service):
             ),
             identity_ids=[*own_ids, *(each.id for each in managed_identities)],
             ultra_disks=disk_kind(spec.disks.kind).enabled_by_vm,
-            ready=subnet.ready_for(self),
         )
+        wait_for(self.virtual_machine, *subnet.ready, *managed_identities)
         self.id = self.virtual_machine.id
         for identity_id in own_ids:
             equip(self, name, virtual_machine_id=self.id, agent_identity_id=identity_id)

@@ -11,6 +11,7 @@ from fairway_core.checks.check import Check as Check
 from fairway_core.checks.check import Fault as Fault
 from fairway_core.checks.check import Subject as Subject
 from fairway_core.checks.running import all_checks as all_checks
+from fairway_core.checks.running import check_clusters as check_clusters
 from fairway_core.checks.running import check_environment as check_environment
 from fairway_core.checks.running import check_job as check_job
 from fairway_core.checks.running import check_plan as check_plan

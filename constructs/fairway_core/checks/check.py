@@ -99,7 +99,7 @@ class Check:
     def findings(self, parts: Mapping[str, Any]) -> Iterator[tuple[DataPath, str, Finding]]:
         """Yields the rule's findings at all places, each with its path in the subject and the
         relevant part of the text there."""
-        given = {name: parts[name] for name in _parameters(self.at or self.rule)}
+        given = {name: parts[name] for name in parameters(self.at or self.rule)}
         for start, arguments in self.at(**given) if self.at else [((), given)]:
             for fault in self.rule(**arguments):
                 path = (*start, *fault.path)
@@ -112,7 +112,7 @@ class Check:
 
 
 @cache
-def _parameters(rule: Callable[..., object]) -> tuple[str, ...]:
+def parameters(rule: Callable[..., object]) -> tuple[str, ...]:
     """Returns the parts of a subject that a rule takes. Cached, as it is called for each stack."""
     return tuple(inspect.signature(rule).parameters)
 

@@ -6,17 +6,18 @@ from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from fairway_core.checks.check import REGISTERED, Check, Subject
-from fairway_core.findings import UserError
+from fairway_core.checks.check import REGISTERED, Check, Subject, parameters
+from fairway_core.findings import Finding, UserError
 
 if TYPE_CHECKING:
     import datetime
     from collections.abc import Collection, Hashable, Iterator, Mapping
 
+    from fairway_core.catalog import VmSize
     from fairway_core.checks.check import Asked
     from fairway_core.documents import Document
     from fairway_core.environment import Environment
-    from fairway_core.findings import Finding, Location
+    from fairway_core.findings import Location
     from fairway_core.target import Target
     from fairway_core.yaml_text import DataPath
 
@@ -99,6 +100,21 @@ def check_environment(
     parts = {"environment": environment, "today": today}
     found = _run(Subject.ENVIRONMENT, parts, ignore, document)
     return sorted(found, key=lambda finding: finding.position)
+
+
+def check_clusters(
+    clusters: Mapping[str, tuple[VmSize, int]], *, ignore: Collection[str] = ()
+) -> list[Finding]:
+    """Runs the environment checks that need only a cluster's VM size and the nodes of one job, by
+    the path of each cluster, and returns their findings."""
+    import_module("fairway_core.checks.environment.clusters")
+    return [
+        Finding(check.id, fault.message, fault.hint, path, check.severity)
+        for check in REGISTERED.values()
+        if parameters(check.rule) == ("size", "nodes") and check.id not in ignore
+        for path, (size, nodes) in clusters.items()
+        for fault in check.rule(size, nodes)
+    ]
 
 
 def check_stack(

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator
 
 from fairway_agent.quick import dataclass
+from fairway_core.catalog import reserved_ranges
 from fairway_core.documents import Check, FieldError, Model, matching
 from fairway_core.environment.values import WIDEST_RANGE
 
@@ -54,9 +55,32 @@ EVERY_NETWORK = tuple(role for role, each in SUBNETS.items() if each.everywhere)
 LONGEST_PREFIX = 26 - _BLOCK_BITS
 
 
+_RESERVED = {
+    "infiniband": "which InfiniBand uses inside each VM",
+    "virtual_network": "which Azure takes for no virtual network",
+    "kubernetes": "which AKS does not take",
+}
+
+
+def require_free(
+    network: IPv4Network,
+    *purposes: str,
+    path: DataPath = (),
+    hint: str = "use another range, for example 10.40.0.0/16",
+) -> None:
+    """Raises FieldError if the range overlaps one that is reserved for one of these purposes, by
+    default those of any network."""
+    for purpose in purposes or ("infiniband", "virtual_network"):
+        for reserved in reserved_ranges(purpose):
+            if network.overlaps(reserved):
+                message = f"`{network}` overlaps {reserved}, {_RESERVED[purpose]}"
+                raise FieldError(message, hint, path)
+
+
 def check_space(space: IPv4Network) -> None:
-    """Raises FieldError if the length of the range is outside what Azure allows for a network, or
-    has no room for all subnets."""
+    """Raises FieldError if no network may have the range: reserved, of a length that Azure does not
+    allow, or without room for all subnets."""
+    require_free(space)
     if not WIDEST_RANGE <= space.prefixlen <= LONGEST_PREFIX:
         raise FieldError(
             f"`{space}` cannot be cut into subnets",

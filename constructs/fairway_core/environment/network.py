@@ -7,10 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field, field_validator
 
-from fairway_core.catalog import reserved_ranges
 from fairway_core.catalog.terraform_types import private_link, private_links
 from fairway_core.documents import Check, FieldError, Model, rule
-from fairway_core.environment.addresses import Proxy, check_space, require_outside, subnet_plan
+from fairway_core.environment.addresses import (
+    Proxy,
+    check_space,
+    require_free,
+    require_outside,
+    subnet_plan,
+)
 from fairway_core.environment.values import Address, Range, below_path, require_azure_names
 from fairway_core.resource_ids import SubnetId, VirtualNetworkId, network_of, parts_of
 from fairway_core.suggestions import did_you_mean
@@ -74,30 +79,6 @@ class Dns(Model, defer_build=True):
 _WITH_EXISTING = frozenset({"existing", "private_endpoints", "dns", "proxy"})
 
 
-_RESERVED = {
-    "infiniband": "which InfiniBand uses inside each VM",
-    "virtual_network": "which Azure takes for no virtual network",
-    "kubernetes": "which AKS does not take",
-}
-
-
-def require_free(
-    network: IPv4Network,
-    *purposes: str,
-    path: DataPath = (),
-    hint: str = "use another range, for example 10.40.0.0/16",
-) -> None:
-    """Raises FieldError if the range overlaps one that is reserved for one of these purposes."""
-    for purpose in purposes:
-        for reserved in reserved_ranges(purpose):
-            if network.overlaps(reserved):
-                message = f"`{network}` overlaps {reserved}, {_RESERVED[purpose]}"
-                raise FieldError(message, hint, path)
-
-
-_FREE = Check(lambda network: require_free(network, "infiniband", "virtual_network"))
-
-
 class Firewall(Model, defer_build=True):
     """Internet access through an existing firewall, in a network of `peerings:`."""
 
@@ -121,7 +102,7 @@ class ExistingSubnet(Model, defer_build=True):
 
     id: SubnetId
     """The id of the subnet."""
-    range: Annotated[Range, _FREE]
+    range: Annotated[Range, Check(require_free)]
     """Address range of the subnet, for example 10.1.0.0/20."""
 
 
@@ -185,7 +166,7 @@ class Network(Model, defer_build=True):
     services have public addresses.
     """
 
-    address_space: Annotated[Range, _FREE, Check(check_space)] = IPv4Network("10.40.0.0/16")
+    address_space: Annotated[Range, Check(check_space)] = IPv4Network("10.40.0.0/16")
     """The address range of the network, divided among its subnets."""
     egress: Literal["nat", "none"] | Firewall = "nat"
     """The route from nodes to the internet: a NAT gateway, none, or an existing firewall."""

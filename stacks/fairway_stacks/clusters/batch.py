@@ -30,7 +30,7 @@ class Clusters(EngineClusters):
             name,
             account=account,
             subnet=stack.network.subnets["compute"],
-            identity_id=stack.identity_id,
+            identity=stack.identity,
             size=vm_size(spec.size),
             image=spec.chosen_image,
             image_id=spec.image_id,

@@ -87,7 +87,7 @@ class Clusters(EngineClusters):
             allowed=environment.access.allowed,
             egress_address=network.egress_address,
             placements=referenced_ids(environment.node_pools, "proximity_placement_group"),
-            workspace_id=monitoring.workspace_id if monitoring else None,
+            monitoring=monitoring,
             spot=any(pool.spot for pool in environment.node_pools.values()),
         )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import fairway_constructs as az
@@ -129,7 +128,8 @@ class Clusters(MachineClusters):
         cluster = az.GpuCluster(
             self.stack,
             name,
-            **replace(nodes, identity_id=self._foundation.nodes.id).of_scale_set(),
+            **nodes.of_scale_set(),
+            identity=self._foundation.nodes,
             nodes=0,
             resized=True,
             slurm=slurm_node(

@@ -27,10 +27,16 @@ class Clusters(MachineClusters):
         cluster: az.GpuCluster | az.SingleVm
         if spec.is_single:
             reserved = replace(nodes, capacity_reservation_group_id=spec.capacity_reservation)
-            cluster = az.SingleVm(self.stack, name, **vars(reserved))
+            cluster = az.SingleVm(self.stack, name, identity=self.stack.identity, **vars(reserved))
         else:
-            more = nodes.of_scale_set()
-            cluster = az.GpuCluster(self.stack, name, nodes=spec.nodes, repair=spec.repair, **more)
+            cluster = az.GpuCluster(
+                self.stack,
+                name,
+                identity=self.stack.identity,
+                nodes=spec.nodes,
+                repair=spec.repair,
+                **nodes.of_scale_set(),
+            )
         if spec.schedule:
             self._scheduled[name] = (spec.schedule, cluster.id)
         if spec.idle:
@@ -46,6 +52,4 @@ class Clusters(MachineClusters):
                 alerts = az.Alerts(self.stack, "alerts-of-schedules", monitoring=data.monitoring)
             az.WorkingHours(self.stack, clusters=self._scheduled, alerts=alerts)
         if self._stops_itself:
-            assert data.identity is not None, "an environment with such clusters has one"
-            principal_id = data.identity.principal_id
-            az.IdleStop(self.stack, principal_id=principal_id, clusters=self._stops_itself)
+            az.IdleStop(self.stack, identity=self.stack.identity, clusters=self._stops_itself)

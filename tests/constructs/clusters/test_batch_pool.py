@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable
-from functools import partial
 from ipaddress import IPv4Network
 from typing import Any, get_args
 
@@ -61,12 +60,18 @@ def test_batch_account_admits_allowed_ranges_and_egress_address_of_nodes(
 
 
 def test_batch_account_uses_auto_storage_without_a_key(synthesize: Synthesize) -> None:
-    storage = az.AutoStorage(storage_account="/st", account_identity="/id/a", node_identity="/id/n")
-    account = _account(partial(synthesize, protect=False), auto_storage=storage)
+    def build(stack: az.Stack) -> None:
+        storage = az.Storage.from_id(stack, "st", ACCOUNT)
+        own, nodes = az.Identity(stack, "a"), az.Identity(stack, "n")
+        auto = az.AutoStorage(storage=storage, account_identity=own, node_identity=nodes)
+        az.BatchAccount(stack, auto_storage=auto)
+
+    account = synthesize(build, protect=False)["resource"]["azurerm_batch_account"]["batch"]
+    identity = "${azurerm_user_assigned_identity.%s.id}"
     assert account["storage_account_authentication_mode"] == "BatchAccountManagedIdentity"
-    assert account["storage_account_id"] == "/st"
-    assert account["storage_account_node_identity"] == "/id/n"
-    assert account["identity"] == {"type": "UserAssigned", "identity_ids": ["/id/a"]}
+    assert account["storage_account_id"] == ACCOUNT
+    assert account["storage_account_node_identity"] == identity % "n"
+    assert account["identity"] == {"type": "UserAssigned", "identity_ids": [identity % "a"]}
     assert "lifecycle" not in account
 
 
@@ -104,6 +109,11 @@ def test_batch_account_in_user_subscription_mode_needs_roles_and_closed_vault(
     assert lock["scope"] == id_
 
 
+ACCOUNT = (
+    "/subscriptions/11111111-2222-3333-4444-555555555555/resourceGroups/hub/providers"
+    "/Microsoft.Storage/storageAccounts/hub"
+)
+NODES = "${azurerm_user_assigned_identity.nodes.id}"
 A100, CPU = "Standard_ND96asr_v4", "Standard_D16s_v6"
 MOUNT = nfs_mount(name="data", server="10.40.128.4", export="/srv/fairway/data", path="/data")
 # One size for each image and kind of networking.
@@ -118,7 +128,6 @@ def _resources(synthesize: Synthesize, *, own: bool = False, **arguments: Any) -
     size = vm_size(arguments.pop("size", A100))
     values: dict[str, Any] = {
         "subnet": az.SubnetRef("/subnets/compute", IPv4Network("10.40.0.0/17")),
-        "identity_id": "/identities/nodes",
         "size": size,
         "image": arguments.pop("image", None) or pool_image(size),
         "minimum": 0,
@@ -129,7 +138,8 @@ def _resources(synthesize: Synthesize, *, own: bool = False, **arguments: Any) -
     def build(stack: az.Stack) -> az.BatchPool:
         first = az.BatchUserSubscription(stack, service_principal=PRINCIPAL) if own else None
         account = az.BatchAccount(stack, user_subscription=first)
-        return az.BatchPool(stack, "spot", account=account, **values)
+        identity = az.Identity(stack, "nodes")
+        return az.BatchPool(stack, "spot", account=account, identity=identity, **values)
 
     resources: dict[str, Any] = synthesize(build)["resource"]
     return resources
@@ -159,7 +169,7 @@ def test_batch_pool_on_sizes_with_infiniband_allows_multi_node_jobs(
         "public_address_provisioning_type": "NoPublicIPAddresses",
         "accelerated_networking_enabled": vm_size(size).accelerated_networking,
     }
-    assert pool["identity"] == {"type": "UserAssigned", "identity_ids": ["/identities/nodes"]}
+    assert pool["identity"] == {"type": "UserAssigned", "identity_ids": [NODES]}
     assert not {"user_accounts", "mount"} & pool.keys()
     assert pool["name"] == "lab-spot"
     assert pool["account_name"] == "${azurerm_batch_account.batch.name}"
@@ -244,13 +254,13 @@ def test_batch_pool_start_task_runs_as_root_and_must_succeed(synthesize: Synthes
     blobs = az.Mount(name="sets", type="blobs", options="ro", source="a.b/sets", path="/sets")
     script = decoded(_pool(synthesize, mounts=[MOUNT, blobs])["start_task"]["command_line"])
     assert "blobs ro a.b/sets /sets squashed" in script
-    assert re.search("/etc/fairway/identity .*\n/identities/nodes\n", script)
+    assert re.search(r"/etc/fairway/identity .*\n@@\d@@\n", script)
 
 
 def test_batch_pool_pulls_containers_with_node_identity(synthesize: Synthesize) -> None:
     containers = az.Containers(images=["team.azurecr.io/train:3"], registries=["team.azurecr.io"])
     pool = _pool(synthesize, containers=containers)
-    identity = {"user_assigned_identity_id": "/identities/nodes"}
+    identity = {"user_assigned_identity_id": NODES}
     nobody = dict.fromkeys(("user_name", "password"), "${null}")
     assert pool["container_configuration"] == {
         "type": "DockerCompatible",

@@ -37,12 +37,14 @@ COMPUTE = (
 GALLERY = f"{COMPUTE}/galleries/lab/images/trained/versions/1.0.0"
 
 
+NODES = "${azurerm_user_assigned_identity.nodes.id}"
+
+
 def _spec(size: str, **arguments: Any) -> dict[str, Any]:
     values: dict[str, Any] = {
         "size": vm_size(size),
         "image": default_image(vm_size(size)),
         "subnet": az.SubnetRef("/subnets/compute", IPv4Network("10.40.0.0/17")),
-        "identity_id": "/identities/nodes",
         "mounts": [MOUNT],
     }
     return {**values, **arguments}
@@ -53,7 +55,7 @@ def _cluster(synthesize: Synthesize, size: str = H100, **arguments: Any) -> dict
     values: dict[str, Any] = {"nodes": 2, **own, **_spec(size, **arguments)}
 
     def build(stack: az.Stack) -> az.GpuCluster:
-        return az.GpuCluster(stack, "pair", **values)
+        return az.GpuCluster(stack, "pair", identity=az.Identity(stack, "nodes"), **values)
 
     document = synthesize(build)
     cluster = document["resource"]["azurerm_linux_virtual_machine_scale_set"]["cluster-pair"]
@@ -62,7 +64,8 @@ def _cluster(synthesize: Synthesize, size: str = H100, **arguments: Any) -> dict
 
 def _box(synthesize: Synthesize, size: str = A100, **arguments: Any) -> dict[str, Any]:
     def build(stack: az.Stack) -> az.SingleVm:
-        return az.SingleVm(stack, "box", **_spec(size, **arguments))
+        identity = az.Identity(stack, "nodes")
+        return az.SingleVm(stack, "box", identity=identity, **_spec(size, **arguments))
 
     document = synthesize(build)
     machine = document["resource"]["azurerm_linux_virtual_machine"]["cluster-box"]
@@ -82,7 +85,7 @@ def test_cluster_nodes_have_default_settings_and_valid_cloud_config(
     assert interface["primary"] is configuration["primary"] is True
     assert "public_ip_address" not in configuration
     assert cluster["disable_password_authentication"] is True
-    assert cluster["identity"] == {"type": "UserAssigned", "identity_ids": ["/identities/nodes"]}
+    assert cluster["identity"] == {"type": "UserAssigned", "identity_ids": [NODES]}
     assert cluster["termination_notification"]["enabled"] is True
     assert cluster["boot_diagnostics"] == {}
     reference = cluster["source_image_reference"]
@@ -139,17 +142,18 @@ def test_cluster_image_terms_are_accepted_once_before_all_clusters(synthesize: S
     spec = _spec(H100, image=image("almalinux-hpc-8"), accept_terms=True)
 
     def build(stack: az.Stack) -> None:
-        az.GpuCluster(stack, "pair", nodes=2, **spec)
-        az.SingleVm(stack, "box", **spec)
+        nodes = az.Identity(stack, "nodes")
+        az.GpuCluster(stack, "pair", nodes=2, identity=nodes, **spec)
+        az.SingleVm(stack, "box", identity=nodes, **spec)
 
     resources = synthesize(build)["resource"]
     (terms,) = resources["azurerm_marketplace_agreement"].values()
     found = (terms["publisher"], terms["offer"], terms["plan"])
     assert found == ("almalinux", "almalinux-hpc", "8_10-hpc-gen2")
-    waits = ["azurerm_marketplace_agreement.terms-almalinux-hpc-8_10-hpc-gen2"]
+    waits = "azurerm_marketplace_agreement.terms-almalinux-hpc-8_10-hpc-gen2"
     for kind, name in (("_scale_set", "pair"), ("", "box")):
         machine = resources[f"azurerm_linux_virtual_machine{kind}"][f"cluster-{name}"]
-        assert machine["depends_on"] == waits
+        assert machine["depends_on"][0] == waits
 
 
 class TestDisks:
@@ -309,7 +313,7 @@ class TestSingleVm:
         assert box["computer_name"] == "lab-box"
         assert box["size"] == A100
         assert box["zone"] == "2"
-        assert box["identity"] == {"type": "UserAssigned", "identity_ids": ["/identities/nodes"]}
+        assert box["identity"] == {"type": "UserAssigned", "identity_ids": [NODES]}
         assert box["disable_password_authentication"] is True
         assert box["termination_notification"] == {"enabled": True, "timeout": "PT5M"}
         files = cloud_config(box["custom_data"])["files"]
@@ -385,7 +389,7 @@ STOPPED = "cluster `(pair|box)`: a local system disk is lost when Azure stops th
             f"cluster `(pair|box)`: the local disk of {H100} has no room for a system disk of 4000",
             "local_os_disk=False",
         ),
-        ({**LOCAL, "spot": Spot(eviction="deallocate")}, STOPPED, "use the eviction `delete`"),
+        ({**LOCAL, "spot": Spot(eviction="deallocate")}, STOPPED, 'use `eviction="delete"`'),
     ],
 )
 @pytest.mark.parametrize("make", [_cluster, _box])

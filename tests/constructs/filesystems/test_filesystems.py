@@ -25,25 +25,25 @@ SUBNET = az.SubnetRef("/s", COMPUTE, nodes=(COMPUTE,))
 
 
 class TestAzureFiles:
-    @pytest.mark.parametrize("subnet_ids", [[], [SUBNET_ID]], ids=["endpoint", "subnet"])
+    @pytest.mark.parametrize("subnets", [[], [SUBNET]], ids=["endpoint", "subnet"])
     def test_azure_files_account_is_reachable_from_its_subnets_only(
-        self, synthesize: Synthesize, subnet_ids: list[str]
+        self, synthesize: Synthesize, subnets: list[az.SubnetRef]
     ) -> None:
         made: list[az.AzureFiles] = []
 
         def build(stack: az.Stack) -> None:
-            files = (
-                az.AzureFiles(stack, n, subnet_ids=subnet_ids, **FILES) for n in ("home", "data")
-            )
+            files = (az.AzureFiles(stack, n, subnets=subnets, **FILES) for n in ("home", "data"))
             made.extend(files)
 
         resources = synthesize(build)["resource"]
         accounts = resources["azurerm_storage_account"]
         assert len({each["name"] for each in accounts.values()}) == 2
         account = accounts["files-home-account"]
-        assert account["public_network_access_enabled"] is bool(subnet_ids)
+        assert account["public_network_access_enabled"] is bool(subnets)
         assert account["network_rules"]["default_action"] == "Deny"
-        assert account["network_rules"].get("virtual_network_subnet_ids", []) == subnet_ids
+        assert account["network_rules"].get("virtual_network_subnet_ids", []) == [
+            each.id for each in subnets
+        ]
         assert account["shared_access_key_enabled"] is False
         assert (account["account_kind"], account["account_tier"]) == ("FileStorage", "Premium")
         assert account["https_traffic_only_enabled"] is False, "NFS is refused with it"
@@ -78,11 +78,12 @@ class TestNetApp:
 def test_lustre_has_requested_size_and_imports_blobs_after_grants(
     synthesize: Synthesize, imports: bool
 ) -> None:
-    given = {"account_id": ACCOUNT, "container_id": "/container"}
-    blobs = az.BlobImport(**given, service_principal=PRINCIPAL) if imports else None
     made: list[az.Lustre] = []
 
     def build(stack: az.Stack) -> None:
+        hub = az.Storage.from_id(stack, "hub", ACCOUNT, containers=["raw"])
+        given: dict[str, Any] = {"storage": hub, "service_principal": PRINCIPAL}
+        blobs = az.BlobImport(container="raw", **given) if imports else None
         made.append(az.Lustre(stack, "fast", subnet=SUBNET, blob_import=blobs, **LUSTRE))
 
     resources = synthesize(build)["resource"]
@@ -99,7 +100,7 @@ def test_lustre_has_requested_size_and_imports_blobs_after_grants(
         assert not grants
         return
     assert lustre["hsm_setting"] == {
-        "container_id": "/container",
+        "container_id": f"{ACCOUNT}/blobServices/default/containers/raw",
         "logging_container_id": "${azurerm_storage_container.lustre-fast-logs.id}",
     }
     assert {grant["role_definition_name"] for grant in grants.values()} == {

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from ipaddress import IPv4Network
 
     from fairway_constructs.cdk import Construct
-    from fairway_constructs.identity import Grantee
+    from fairway_constructs.identity import Grantee, IIdentity
+    from fairway_constructs.storage import IStorage
     from fairway_core.resource_ids import ObjectId
 
 
@@ -82,13 +83,12 @@ class AutoStorage:
     """The storage account that Batch itself uses, for example for application packages.
 
     Both sides access it by an identity, and no key is stored anywhere: Batch by `account_identity`
-    and the nodes by `node_identity`, resource ids of user-assigned identities that may read and
-    write blobs there.
+    and the nodes by `node_identity`, which may read and write blobs there.
     """
 
-    storage_account: str
-    account_identity: str
-    node_identity: str
+    storage: IStorage
+    account_identity: IIdentity
+    node_identity: IIdentity
 
 
 class IBatchAccount(Service):
@@ -214,8 +214,8 @@ def _storage(auto: AutoStorage | None) -> dict[str, Any]:
     if auto is None:
         return {}
     return {
-        "identity": batch.Identity(type="UserAssigned", identity_ids=[auto.account_identity]),
-        "storage_account_id": auto.storage_account,
+        "identity": batch.Identity(type="UserAssigned", identity_ids=[auto.account_identity.id]),
+        "storage_account_id": auto.storage.id,
         "storage_account_authentication_mode": "BatchAccountManagedIdentity",
-        "storage_account_node_identity": auto.node_identity,
+        "storage_account_node_identity": auto.node_identity.id,
     }

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from fairway_constructs.arguments import checked
 from fairway_constructs.azurerm import batch_pool as batch
-from fairway_constructs.cdk import Lifecycle
+from fairway_constructs.cdk import Lifecycle, wait_for
 from fairway_constructs.cloud_init import node_cloud_init
+from fairway_constructs.cloud_init.mounts import mounts_of
 from fairway_constructs.cloud_init.start_task import start_task_command
-from fairway_constructs.clusters.nodes import reword_errors
+from fairway_constructs.clusters.nodes import reword_errors, rows
 from fairway_constructs.targets import TakesJobs, job_facts
 from fairway_constructs.terraform_data import TerraformData, literal
 from fairway_core.autoscale import PoolShape, iso_duration, scale_formula
@@ -28,8 +29,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from fairway_constructs.cdk import Construct
-    from fairway_constructs.cloud_init.mounts import MachineProxy, Mounts
+    from fairway_constructs.cloud_init.mounts import MachineProxy, Mount, Mounts
     from fairway_constructs.clusters.batch.account import IBatchAccount
+    from fairway_constructs.identity import IIdentity
     from fairway_constructs.network_access import SubnetRef
     from fairway_core.autoscale import Autoscale
     from fairway_core.catalog import Image, VmSize
@@ -74,14 +76,14 @@ class BatchPool(TakesJobs):
     can be read in the start task's stderr.txt.
 
     `image_id` is a gallery image that was made from `image`, and is used in its place. The pool is
-    created after the resources that its subnet needs and `depends_on`.
+    created after the resources that its subnet needs, its file systems and roles, and `depends_on`.
 
     Raises UserError for more nodes than such a pool holds, for an image without drivers for that
     size, for a mount at /home, and if `mpi` excludes the slots or the formula.
 
     >>> BatchPool(stack, "spot", account=account, subnet=subnet,
-    ...           identity_id=identity.id, size=vm_size("Standard_ND96asr_v4"),
-    ...           image=image("ubuntu-hpc-2404"), minimum=0, maximum=8, spot=True,
+    ...           identity=identity, size="Standard_ND96asr_v4",
+    ...           image="ubuntu-hpc-2404", minimum=0, maximum=8, spot=True,
     ...           autoscale=Autoscale(scenario="pending_tasks"))  # doctest: +SKIP
     """
 
@@ -92,9 +94,9 @@ class BatchPool(TakesJobs):
         *,
         account: IBatchAccount,
         subnet: SubnetRef,
-        identity_id: str,
-        size: VmSize,
-        image: Image,
+        identity: IIdentity,
+        size: VmSize | str,
+        image: Image | str,
         image_id: ImageVersionId | None = None,
         minimum: Number,
         maximum: Number,
@@ -108,7 +110,7 @@ class BatchPool(TakesJobs):
         depends_on: Sequence[Construct] = (),
     ) -> None:
         super().__init__(scope, f"cluster-{name}")
-        place = self.place
+        place, (size, image) = self.place, rows(size, image)
         shape = PoolShape(
             minimum=minimum, maximum=maximum, spot=spot, mpi=mpi, task_slots=task_slots
         )
@@ -117,12 +119,13 @@ class BatchPool(TakesJobs):
             check_pool_nodes(shape, account.mode)
             check_slots(shape, size)
             check_mix(shape, autoscale)
-            if any(mount.path == "/home" for mount in mounts):
+            if any(each.path == "/home" for each in mounts_of(mounts)):
                 message = "a pool cannot mount `/home`: Batch keeps its own users there"
                 raise FieldError(message, "mount it elsewhere, for example at /data")
             check_image(size, image, own=image_id is not None, usual=pool_image)
-        self._name, self._account, self._identity_id = name, account, identity_id
-        self._shape, self._size, self._mounts = shape, size, mounts
+        self._name, self._account, self.identity = name, account, identity
+        self._shape, self._size, self._mounts = shape, size, mounts_of(mounts)
+        self._joins(size, maximum if mpi else 1)
         # The provider neither sends a change of these attributes nor replaces the pool for it.
         fixed = {
             "inter_node_communication": "Enabled" if mpi else "Disabled",
@@ -151,17 +154,17 @@ class BatchPool(TakesJobs):
                 public_address_provisioning_type=fixed["public_address_provisioning_type"],
                 accelerated_networking_enabled=size.accelerated_networking,
             ),
-            identity=batch.Identity(type="UserAssigned", identity_ids=[identity_id]),
-            container_configuration=_container_configuration(containers, identity_id),
-            start_task=_start_task(name, mounts, image, subnet, identity_id, place.proxy),
+            identity=batch.Identity(type="UserAssigned", identity_ids=[identity.id]),
+            container_configuration=_container_configuration(containers, identity.id),
+            start_task=_start_task(name, self._mounts, image, subnet, identity.id, place.proxy),
             metadata=place.labelled("cluster", name),
             **_scale(shape, autoscale),
             lifecycle=Lifecycle(
                 replace_triggered_by=[marker],
                 ignore_changes=["fixed_scale"] if resized_by_hand else (),
             ),
-            depends_on=subnet.ready_for(self),
         )
+        wait_for(self.pool, *subnet.ready, identity, *mounts)
         for each in depends_on:
             self.pool.node.add_dependency(each)
 
@@ -170,7 +173,7 @@ class BatchPool(TakesJobs):
         access = BatchAccess(
             endpoint=self._account.endpoint,
             pool=self.name,
-            identity=self._identity_id,
+            identity=self.identity.id,
             mpi=shape.mpi,
             task_slots=shape.task_slots if shape.task_slots > 1 else None,
         )
@@ -206,7 +209,7 @@ def _scale(shape: PoolShape, autoscale: Autoscale | None) -> dict[str, Any]:
 
 def _start_task(
     name: str,
-    mounts: Mounts,
+    mounts: Sequence[Mount],
     image: Image,
     subnet: SubnetRef,
     identity_id: str,

@@ -13,6 +13,7 @@ from fairway_constructs.researchers import give_researcher
 from fairway_constructs.scope import client_config
 from fairway_constructs.service import Diagnostics, Service
 from fairway_core.documents import FieldError
+from fairway_core.environment.addresses import require_free
 from fairway_core.environment.clusters.kubernetes.cluster import (
     NODES_GROUP,
     SYSTEM_GIB,
@@ -35,12 +36,13 @@ if TYPE_CHECKING:
 
     from fairway_constructs.azurerm.role_assignment import RoleAssignment
     from fairway_constructs.cdk import Construct
+    from fairway_constructs.monitoring import IMonitoring
     from fairway_constructs.network_access import SubnetRef
     from fairway_constructs.placement import Placement
     from fairway_core.environment.access import Researcher
     from fairway_core.environment.clusters.kubernetes.settings import UpgradeWindow
     from fairway_core.fields import Count
-    from fairway_core.resource_ids import ObjectId, WorkspaceId
+    from fairway_core.resource_ids import ObjectId
     from fairway_core.target import NodeRange
 
 Outbound = Literal["userAssignedNATGateway", "userDefinedRouting"]
@@ -71,8 +73,8 @@ class KubernetesCluster(Service):
 
     `outbound` is the egress of the subnet: a NAT gateway, or routes. `placements` are proximity
     placement groups for nodes, by the name of a pool. The system pods of AKS and Fairway run on
-    `system_nodes` of `system_size`, jobs on those of each `KubernetesNodePool`. With `workspace_id`
-    nodes have the agent that sends data to a Log Analytics workspace, see
+    `system_nodes` of `system_size`, jobs on those of each `KubernetesNodePool`. With `monitoring`
+    nodes have the agent that sends data to its workspace, see
     `Monitoring.watch_kubernetes`. With `spot`, for a cluster with a pool of Spot nodes, Azure
     updates nodes automatically, but not Kubernetes.
 
@@ -108,7 +110,7 @@ class KubernetesCluster(Service):
         allowed: Sequence[IPv4Network | str] = (),
         egress_address: str = "",
         placements: Mapping[str, str] | None = None,
-        workspace_id: WorkspaceId | None = None,
+        monitoring: IMonitoring | None = None,
         spot: bool = False,
     ) -> None:
         spec = Kubernetes.with_defaults(
@@ -121,6 +123,7 @@ class KubernetesCluster(Service):
             pod_range=pod_range,
             service_range=service_range,
         )
+        require_free(subnet.range, "kubernetes", path=("subnet",))
         require_beside(spec, [("the subnet's", subnet.range, ("subnet",))], allowed)
         super().__init__(scope, id)
         place = self.place
@@ -151,9 +154,10 @@ class KubernetesCluster(Service):
             ),
             oms_agent=(
                 aks.OmsAgent(
-                    log_analytics_workspace_id=workspace_id, msi_auth_for_monitoring_enabled=True
+                    log_analytics_workspace_id=monitoring.workspace_id,
+                    msi_auth_for_monitoring_enabled=True,
                 )
-                if workspace_id
+                if monitoring
                 else None
             ),
             **_nodes(spec, place, subnet.id),

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from fairway_constructs.cdk import Construct
     from fairway_constructs.clusters.kubernetes.cluster import KubernetesCluster
     from fairway_constructs.registry import IRegistry
-    from fairway_core.resource_ids import StorageAccountId
+    from fairway_constructs.storage import IStorage
 
 # Flux's interval, in seconds, for reading the container and reverting others' changes.
 _EVERY = 600
@@ -37,7 +37,7 @@ class KubernetesFoundation(Component):
     nodes, whose identity is `kubelet`, read them for Flux. Nodes pull images from `registry`. With
     `protect` Terraform does not delete the container.
 
-    >>> foundation = KubernetesFoundation(stack, storage_account_id=account.id,
+    >>> foundation = KubernetesFoundation(stack, storage=storage,
     ...                                   name="manifests")  # doctest: +SKIP
     >>> foundation.kubelet.client_id, foundation.container.url  # doctest: +SKIP
     """
@@ -47,12 +47,12 @@ class KubernetesFoundation(Component):
         scope: Construct,
         id: str = "kubernetes-foundation",
         *,
-        storage_account_id: StorageAccountId,
+        storage: IStorage,
         name: str,
         registry: IRegistry | None = None,
     ) -> None:
         super().__init__(scope, id)
-        self.container = private_container(self, f"container-{name}", name, storage_account_id)
+        self.container = private_container(self, f"container-{name}", name, storage.id)
         self.kubelet = Identity(self, "kubelet")
         if registry is not None:
             registry.grant_pull(self.kubelet)

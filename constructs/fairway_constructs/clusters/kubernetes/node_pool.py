@@ -8,6 +8,7 @@ from fairway_agent.kubernetes.settings import patience
 from fairway_constructs.azurerm import kubernetes_cluster_node_pool as aks_pool
 from fairway_constructs.cdk import Lifecycle
 from fairway_constructs.cloud_init import shared_folder
+from fairway_constructs.cloud_init.mounts import mounts_of
 from fairway_constructs.clusters.kubernetes.cluster import DRAIN_MINUTES, LONG
 from fairway_constructs.targets import TakesJobs, job_facts
 from fairway_constructs.terraform_data import TerraformData
@@ -102,6 +103,7 @@ class KubernetesNodePool(TakesJobs):
             proximity_placement_group=proximity_placement_group_id,
         )
         super().__init__(scope, f"cluster-{name}")
+        self._joins(vm_size(size), spec.nodes_of_a_job)
         fixed = _fixed(spec, self.place.zone, subnet)
         # The provider would temporarily create a second pool of that size, for which no quota has
         # room.
@@ -133,7 +135,7 @@ class KubernetesNodePool(TakesJobs):
             ),
         )
         self.id = self.pool.id
-        self._name, self._pool, self._cluster, self._mounts = name, spec, cluster, mounts
+        self._name, self._pool, self._cluster, self._mounts = name, spec, cluster, mounts_of(mounts)
         images = {"image": job_image, "head_image": head_image or HEAD_IMAGE}
         self._jobs: dict[str, Any] = {"namespace": namespace, **images}
 

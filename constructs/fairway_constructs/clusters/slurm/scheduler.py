@@ -6,8 +6,9 @@ from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
-from fairway_constructs.cdk import Component
+from fairway_constructs.cdk import Component, wait_for
 from fairway_constructs.cloud_init import ADMIN_USERNAME
+from fairway_constructs.cloud_init.mounts import mounts_of
 from fairway_constructs.cloud_init.slurm import login_cloud_init, scheduler_cloud_init
 from fairway_constructs.clusters.slurm.configuration import slurm_cluster, with_shares
 from fairway_constructs.identity import give_role, own_role
@@ -51,14 +52,15 @@ class SlurmScheduler(Component):
     `packages`, which must be those of the nodes. With `accounting` the history of all jobs is kept
     in a database; jobs are then charged to the accounts of `account_shares`, each with its fair
     share, and have the qualities of service `qos`. `accounts` are the users' on the machine, which
-    is created after the resources that its subnet needs and `depends_on`.
+    is created after the resources that its subnet needs, `foundation`, its file systems and
+    `depends_on`.
 
     Raises UserError for unsupported settings, such as qualities of service without accounting.
 
     >>> partitions = {"nd": SlurmPartition(size="Standard_ND96isr_H100_v5", nodes=16)}
     ... # doctest: +SKIP
     >>> scheduler = SlurmScheduler(stack, partitions=partitions, scale_sets=ids, foundation=slurm,
-    ...                            mounts=[home.mount], subnet=network.subnet("compute"))
+    ...                            mounts=[home], subnet=network.subnet("compute"))
     ... # doctest: +SKIP
     >>> scheduler.address  # doctest: +SKIP
     """
@@ -92,7 +94,10 @@ class SlurmScheduler(Component):
             qos={name: asdict(each) for name, each in (qos or {}).items()},
         )
         super().__init__(scope, id)
-        self._partitions, self._mounts = partitions, mounts
+        self._partitions, self._mounts = partitions, mounts_of(mounts)
+        for name, each in partitions.items():
+            path = "/".join([*self._inside.path, name])
+            self._inside.addresses.clusters[path] = (vm_size(each.size), each.node_range.max)
         host, machine = self.place.name("computer_name_prefix", _NAME), vm_size(spec.scheduler_size)
         # The address must not change: nodes and running jobs know it.
         interface = private_interface(
@@ -122,7 +127,7 @@ class SlurmScheduler(Component):
                 scale_sets=scale_sets,
                 vault=foundation.vault_url,
                 client_id=foundation.scheduler.client_id,
-                mounts=mounts,
+                mounts=mounts_of(mounts),
                 addresses=subnet.address_pattern,
                 proxy=self.place.proxy,
             ),
@@ -130,9 +135,9 @@ class SlurmScheduler(Component):
             more_tags={SLURM_TAG: self.cluster.packages.version},
             accounts=with_shares(accounts, self.cluster) if accounts else None,
             agent_identity_id=foundation.scheduler.id if monitored else None,
-            ready=subnet.ready_for(self),
             depends_on=depends_on,
         )
+        wait_for(self.virtual_machine, *subnet.ready, foundation, *mounts)
         self.id, self.range = self.virtual_machine.id, subnet.range
         attach(self, "slurm-attachment", foundation.disk.id, to=self.id)
 
@@ -142,7 +147,7 @@ class SlurmScheduler(Component):
         >>> Targets(stack, [scheduler.partition("nd")], storage=storage)  # doctest: +SKIP
         """
         each = look_up(name, self._partitions, "partition")
-        found = self._mounts if mounts is None else mounts
+        found = self._mounts if mounts is None else mounts_of(mounts)
         return _Partition(self, name, each, found, hosts=self.hosts or [self.address])
 
 
@@ -193,7 +198,7 @@ class SlurmLoginNode(Component):
                 scheduler.cluster,
                 vault=foundation.vault_url,
                 client_id=foundation.nodes.client_id,
-                mounts=mounts,
+                mounts=mounts_of(mounts),
                 addresses=subnet.address_pattern,
                 proxy=place.proxy,
             ),
@@ -201,6 +206,7 @@ class SlurmLoginNode(Component):
             accounts=accounts,
             agent_identity_id=foundation.nodes.id if monitored else None,
         )
+        wait_for(self.virtual_machine, *subnet.ready, foundation, *mounts, *managed_identities)
         self.id = self.virtual_machine.id
 
 

@@ -116,8 +116,8 @@ def no_infiniband(size: VmSize, nodes: int) -> Iterator[Fault]:
         if size.rdma_variant:
             hint = f"`{size.rdma_variant}` has it"
         hint += (
-            "\nwhere each job takes one node, or Ethernet is enough: "
-            "`checks: {ignore: [no-infiniband]}`; on a Batch pool `mpi: false`"
+            "\nwhere each job takes one node, or Ethernet is enough, ignore this check; "
+            "a Batch pool may be without `mpi`"
         )
         yield Fault(f"{nodes} nodes of `{size.name}` have no InfiniBand between them", hint)
 

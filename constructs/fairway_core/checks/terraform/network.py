@@ -77,7 +77,7 @@ def open_to_internet(
         if isinstance(source, str) and _is_open(source, allowed):
             yield Fault(
                 f"rule `{rule.get('name')}` admits `{source}`",
-                "name the ranges that you work from under `access.allowed`",
+                "name the ranges that you work from in `allowed`",
             )
 
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import Field
 
 from fairway_core.catalog import default_image, image, vm_size
-from fairway_core.documents import Check, FieldError, Model, require, rule
+from fairway_core.documents import Check, Model, require, rule
 from fairway_core.environment.clusters.base import HasSystemDisk
-from fairway_core.environment.clusters.node_rules import check_image, check_os_disk
+from fairway_core.environment.clusters.node_rules import check_image, check_os_disk, check_terms
 from fairway_core.environment.values import FOREIGN_SPOT, OfferedSize, SpotPrice, below_path
 from fairway_core.fields import Span
 from fairway_core.resource_ids import ImageVersionId, PlacementGroupId
@@ -75,12 +75,7 @@ class Nodes(HasSystemDisk, Model, defer_build=True):
         with below_path("image"):
             chosen = self.chosen_image
             check_image(vm_size(self.size), chosen, own=self.image_id is not None)
-        if self.accept_terms and chosen.plan is None:
-            raise FieldError(
-                f"image `{chosen.alias}` has no terms to accept",
-                "leave it out",
-                path=("accept_terms",),
-            )
+        check_terms(chosen, accepted=self.accept_terms)
 
     @rule
     def _the_os_disk_has_room(self) -> None:

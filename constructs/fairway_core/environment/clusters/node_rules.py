@@ -40,6 +40,13 @@ def check_image(
         raise FieldError(f"image `{chosen.alias}` does not fit {size.name}", hint)
 
 
+def check_terms(chosen: Image, *, accepted: bool) -> None:
+    """Raises FieldError if terms of an image are accepted that it does not have."""
+    if accepted and chosen.plan is None:
+        message = f"image `{chosen.alias}` has no terms to accept"
+        raise FieldError(message, "leave it out", ("accept_terms",))
+
+
 def check_scale_set(nodes: int, path: DataPath, *, infiniband: bool = True) -> None:
     """Raises FieldError if one scale set cannot hold the nodes of a cluster or node pool; with
     InfiniBand they share a placement group."""

@@ -11,7 +11,7 @@ from pydantic import Field
 from fairway_core.catalog import limit, vm_size
 from fairway_core.cost.parts import Part, api_server, disks, vms
 from fairway_core.documents import Check, FieldError, rule
-from fairway_core.environment.addresses import require_no_overlap, require_private
+from fairway_core.environment.addresses import require_free, require_no_overlap, require_private
 from fairway_core.environment.clusters.base import Manager
 from fairway_core.environment.clusters.kubernetes.node_pool import KubernetesNodes
 from fairway_core.environment.clusters.kubernetes.settings import (
@@ -24,7 +24,7 @@ from fairway_core.environment.clusters.kubernetes.settings import (
     check_namespace,
     check_quota,
 )
-from fairway_core.environment.network import Firewall, require_free
+from fairway_core.environment.network import Firewall
 from fairway_core.environment.values import Range
 from fairway_core.fields import Span
 from fairway_core.light_fields import Amount, ExactImage
