@@ -242,6 +242,9 @@ def test_state_backend_refuses_every_credential(backend: str, name: str, variabl
         ('{backend: http, address: "https://me:hunter2@x/"}', "state.address"),
         ("{backend: kubernetes, exec: [{env: {MY_TOKEN: hunter2}}]}", "state.exec.env.MY_TOKEN"),
         ("{backend: kubernetes, confg: x, token: hunter2}", "state.token"),
+        ('{backend: http, address: "https://x", headers: {Authorization: hunter2}}', "`headers`"),
+        ('{backend: http, address: "https://x", bearer_token: hunter2}', "`bearer_token`"),
+        ('{backend: http, address: "https://x", adres: "https://me:hunter2@x"}', "`adres`"),
     ],
 )
 def test_state_line_with_a_credential_is_not_printed(
@@ -300,6 +303,9 @@ def test_state_backend_refuses_hidden_credentials(
         ("s3", {"key": 5}, "`key` takes text", 'key: "lab"'),
         ("local", {"path": True}, "`path` takes text", 'path: "lab"'),
         ("cloud", {"workspaces": {"name": 5}}, "`workspaces.name` takes text", 'name: "lab"'),
+        ("http", {"headers": {"Authorization": "Bearer x"}}, "takes no `headers`", "it takes"),
+        ("s3", {"assume_role": {"secret_key": "y"}}, "takes no `secret_key`", "one of: duration"),
+        ("gcs", {"nested": {"password": "y"}}, "takes no `nested`", "one of: backend"),
         ("S3", {}, "`backend`: expected one of", "did you mean `s3`?"),
         ("http", {"address": "https://x/{stak}"}, "`address` has `{stak}`", "is `{stack}`"),
         ("http", {"address": "x/{stack}"}, "not begin with https://", "https://x/{stack}"),
@@ -313,11 +319,21 @@ def test_state_backend_refuses_hidden_credentials(
     ],
 )
 def test_state_backend_refuses_unknown_or_invalid_settings(
-    backend: Literal["s3", "cloud", "http"], settings: dict[str, Any], message: str, hint: str
+    backend: Literal["s3", "cloud", "http", "gcs"],
+    settings: dict[str, Any],
+    message: str,
+    hint: str,
 ) -> None:
     finding = refused(lambda: OtherState(backend=backend, **settings))
     assert message in finding.message
     assert hint in finding.hint
+
+
+def test_state_secret_in_a_label_is_to_be_removed_and_not_set_in_a_variable() -> None:
+    labels = {"token": "hunter2"}
+    finding = refused(lambda: OtherState(backend="kubernetes", secret_suffix="x", labels=labels))
+    assert finding.message.endswith("`labels.token` is a credential, which a file must not hold")
+    assert finding.hint == "remove it"
 
 
 def test_state_azurerm_setting_with_own_field_suggests_the_field() -> None:
