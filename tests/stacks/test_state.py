@@ -97,6 +97,70 @@ def test_state_stack_that_is_unreachable_or_unused_is_refused(
         written(everything.replace(old, new), state=True)
 
 
+def test_state_account_is_planned_deployed_and_destroyed_alone(
+    terraform: Any,
+    tmp_path: Path,
+    everything: str,
+    fairway: Callable[..., int],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lab, report = tmp_path / "lab.yaml", tmp_path / "report"
+    lab.write_text(everything)
+    monkeypatch.setenv("CDKTF_OUTDIR", str(tmp_path / "out"))
+    state = [str(lab), "--stack", "state"]
+    approved = ["--approved", str(report / "review.json")]
+    assert fairway("plan", *state, "--report", str(report)) == 0
+    assert fairway("deploy", *state, *approved) == 0
+    assert fairway("destroy", *state, "--report", str(report)) == 3
+    allow = ["--allow", "azurerm_managed_disk.lab-state"]
+    assert fairway("destroy", *state, *approved, *allow) == 0
+    done = [(each["stack"], each["command"]) for each in terraform.calls()]
+    assert {stack for stack, _ in done} == {"lab-state"}
+    assert [command for _, command in done if command == "apply"] == ["apply", "apply"]
+
+
+@pytest.mark.parametrize("command", ["plan", "deploy", "destroy"])
+def test_state_account_of_a_variable_is_refused_where_there_is_an_option(
+    command: str,
+    everything: str,
+    tmp_path: Path,
+    fairway: Callable[..., int],
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    (lab := tmp_path / "lab.yaml").write_text(everything)
+    monkeypatch.setenv("FAIRWAY_STACKS", "state")
+    assert fairway(command, str(lab)) == 2
+    said = capfd.readouterr().err
+    assert "FAIRWAY_STACKS is set" in said
+    assert "--stack state" in said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["deploy", "--stack", "compute"], "`--stack compute`: only `state`"),
+        (["plan", "--stack", "data"], "`--stack data`: only `state`"),
+        (["destroy", "--stack", "state", "--stack", "data"], "`state` goes alone"),
+    ],
+)
+def test_state_account_is_the_only_stack_without_the_others(
+    terraform: Any,
+    arguments: list[str],
+    said: str,
+    everything: str,
+    tmp_path: Path,
+    fairway: Callable[..., int],
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    (lab := tmp_path / "lab.yaml").write_text(everything)
+    monkeypatch.setenv("CDKTF_OUTDIR", str(tmp_path / "out"))
+    assert fairway(*arguments, str(lab)) == 2
+    assert said in capfd.readouterr().err
+    assert terraform.calls() == []
+
+
 def test_state_backends_in_the_documentation_are_accepted(repository: Path) -> None:
     lines = re.findall(r"^state: \{backend.*", (repository / "docs/state.md").read_text(), re.M)
     for line in lines:

@@ -14,7 +14,7 @@ from fairway_cli.ending import warn
 from fairway_core.collector import collector_paused
 from fairway_core.findings import UserError
 
-_STACKS = "FAIRWAY_STACKS"
+STACKS = "FAIRWAY_STACKS"
 
 
 def synth(
@@ -40,9 +40,9 @@ def synth(
     from fairway_stacks.app import write_stacks
 
     with collector_paused():
-        file, choice = environment_file(environment), os.environ.get(_STACKS, "")
+        file, choice = environment_file(environment), os.environ.get(STACKS, "")
         if choice not in ("", "state"):
-            message = f"{_STACKS}: no stacks `{choice}`"
+            message = f"{STACKS}: no stacks `{choice}`"
             raise UserError.of("unknown-stacks", message, "set it to `state`, or unset it")
         stacks = write_stacks(file, warn=warn, state=choice == "state", hcl=hcl)
         facts, here = [], Path.cwd()
