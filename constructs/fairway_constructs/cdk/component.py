@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -123,6 +123,11 @@ def surroundings(scope: Construct) -> Surroundings:
         known = _foreign(scope)
         vars(scope)["_inside"] = known
     return known
+
+
+def end_short_addresses(stack: Stack) -> None:
+    """Gives what is made in the stack from now on an address made from its path."""
+    vars(stack)["_inside"] = replace(surroundings(stack), short=False)
 
 
 def _foreign(scope: Construct) -> Surroundings:

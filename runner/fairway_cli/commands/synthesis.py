@@ -75,11 +75,13 @@ def diagram(
     from fairway_core.environment import load_environment
     from fairway_core.environment.selection import environment_file
     from fairway_runner.output_file import require_writable, write_diagram
+    from fairway_stacks.extension import left_out
 
     if output is not None:
         require_writable(output)
     file = environment_file(environment)
     picture = draw(load_environment(file), file.stem)
+    warn(*left_out("drawn"))
     if output is None:
         print(markdown(picture), end="")
     else:
