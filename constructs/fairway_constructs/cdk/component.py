@@ -143,7 +143,7 @@ def _foreign(scope: Construct) -> Surroundings:
         where = "/".join(each.node.id for each in scopes[1:])
         raise UserError.of(
             "no-stack",
-            f"{where} stands in no stack" if where else "the app itself is no stack",
+            f"{where} is in no stack" if where else "the app itself is no stack",
             "pass a stack, such as an `EnvironmentStack`, or a construct in one",
         ) from None
     around = tuple(scopes[scopes.index(stack) + 1 :])

@@ -141,7 +141,7 @@ class Arguments:
 
 
 def _token(value: object) -> None:
-    """Raises TypeError for a value that is none of the CDK's own."""
+    """Raises TypeError for a value that is not one of the CDK's own."""
     kind = type(value)
     of_library = hasattr(kind, "__jsii_type__") or kind.__module__.startswith("jsii.")
     if not (of_library or hasattr(value, "creation_stack")):

@@ -62,7 +62,7 @@ class Cluster(TakesJobs):
         if subnet is None and network is None:
             raise UserError.of(
                 "no-subnet",
-                f"cluster `{name}` stands in no network",
+                f"cluster `{name}` has no network",
                 "pass `network=`, or `subnet=`",
             )
         self.identity: IIdentity = identity or Identity(self, name)

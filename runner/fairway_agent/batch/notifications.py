@@ -70,7 +70,7 @@ def send() -> int:
 
 
 def endings_in(folder: Path, job: str) -> list[Ending]:
-    """Returns the endings of a job's tasks, as far as they could record them."""
+    """Returns the endings that a job's tasks could record."""
     found = []
     for path in sorted(folder.rglob("*.json")):
         with suppress(OSError, ValueError, RecursionError, Unfit):

@@ -133,7 +133,7 @@ class _Deployment:
     report: Path | None
 
     def approved_by_person(self) -> dict[str, Approved]:
-        """Shows the changes of all stacks, as far as they are known, and asks for approval."""
+        """Shows the known changes of all stacks, and asks for approval."""
         found = self.reviewer.review(self._plan_all())
         self._agreed(found, "the stacks that are planned here")
         return approved_of(found)
