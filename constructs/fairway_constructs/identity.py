@@ -134,8 +134,9 @@ class Principal(Component):
 class People(Principal):
     """A group of Entra ID, or one user, to whom `grant_…` methods give roles.
 
-    >>> team = People(stack, "team", object_id="00000000-0000-…")  # doctest: +SKIP
-    >>> storage.grant_read_write(team)  # doctest: +SKIP
+    >>> team = People(stack, "team",
+    ...               object_id="00000000-0000-0000-0000-000000000000")
+    >>> storage.grant_read_write(team)
     """
 
     called = "People"
@@ -188,9 +189,9 @@ class Identity(IIdentity):
     cluster need not wait for role assignments to propagate. Resources grant it roles, by methods
     such as `Storage.grant_read_write`; for those without such a method there is `grant`.
 
-    >>> identity = Identity(stack, "nodes")  # doctest: +SKIP
-    >>> storage.grant_read_write(identity)  # doctest: +SKIP
-    >>> identity.id, identity.client_id  # doctest: +SKIP
+    >>> identity = Identity(stack, "nodes")
+    >>> storage.grant_read_write(identity)
+    >>> identity.id, identity.client_id
     """
 
     def __init__(self, scope: Construct, name: str) -> None:

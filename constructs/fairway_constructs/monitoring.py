@@ -102,8 +102,7 @@ class Monitoring(IMonitoring):
     sends its logs by its `diagnostic_settings`. Alerts are in `alerts`.
 
     >>> monitoring = Monitoring(stack, emails=["team@example.com"])
-    ... # doctest: +SKIP
-    >>> monitoring.watch(stack, "pair", resource_id=scale_set.id)  # doctest: +SKIP
+    >>> monitoring.watch(stack, "pair", resource_id=h100.id)
     """
 
     def __init__(

@@ -35,10 +35,10 @@ class PrivateEndpoints(Component):
     `existing_zones` are the ids of zones by their names, which replace new ones and are linked by
     their owner. If it is empty a policy of that owner registers the endpoints.
 
-    >>> endpoints = PrivateEndpoints(network_stack, subnet=subnet,
-    ...                              virtual_network_id=vnet.id)  # doctest: +SKIP
-    >>> endpoints.connect(data_stack, "storage", service="blob",
-    ...                   resource_id=account.id)  # doctest: +SKIP
+    >>> endpoints = PrivateEndpoints(stack, subnet=network.subnet("endpoints"),
+    ...                              virtual_network_id=network.virtual_network.id)
+    >>> endpoints.connect(stack, "data", service="blob",
+    ...                   resource_id=storage.id)
     """
 
     def __init__(

@@ -44,8 +44,8 @@ class Registry(IRegistry):
     registries have no network rules: any address can reach their sign-in. With `protect` neither
     Terraform nor Azure deletes it; `lock` overrides this for Azure.
 
-    >>> registry = Registry(stack)  # doctest: +SKIP
-    >>> registry.grant_pull(identity)  # doctest: +SKIP
+    >>> registry = Registry(stack)
+    >>> registry.grant_pull(identity)
     """
 
     def __init__(

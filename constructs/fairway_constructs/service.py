@@ -60,8 +60,8 @@ class Service(Component):
 
     Its methods create resources beside it.
 
-    >>> vault.private_endpoints(network)  # doctest: +SKIP
-    >>> vault.diagnostic_settings(monitoring)  # doctest: +SKIP
+    >>> vault.private_endpoints(network)
+    >>> vault.diagnostic_settings(monitoring)
     """
 
     # Rows of private_links.toml by the suffix of the endpoint's name; none without endpoints.

@@ -137,8 +137,8 @@ class Storage(IStorage):
     Raises UserError for a name that Azure does not accept, and for `expire_days` of a container
     that is not created.
 
-    >>> storage = Storage(stack, containers=["datasets"], network=network)  # doctest: +SKIP
-    >>> storage.grant_read_write(identity)  # doctest: +SKIP
+    >>> storage = Storage(stack, containers=["datasets"], network=network)
+    >>> storage.grant_read_write(identity)
     """
 
     def __init__(

@@ -67,7 +67,7 @@ class Targets(Component):
     storage and vault have no public access, users' machines reach them through `gateway`, or the
     first node of a `Cluster`.
 
-    >>> Targets(stack, [h100], storage=storage)  # doctest: +SKIP
+    >>> Targets(stack, [h100], storage=storage)
     """
 
     def __init__(

@@ -126,9 +126,9 @@ class Vault(IVault):
     by `egress_address`, if nodes have no private endpoint. In a stack with `protect` Azure does not
     delete it, unless `lock` says otherwise.
 
-    >>> vault = Vault(stack)  # doctest: +SKIP
-    >>> key = vault.customer_managed_key("storage")  # doctest: +SKIP
-    >>> Storage(stack, containers=["outputs"], customer_managed_key=key)  # doctest: +SKIP
+    >>> vault = Vault(stack)
+    >>> key = vault.customer_managed_key("storage")
+    >>> Storage(stack, containers=["outputs"], customer_managed_key=key)
     """
 
     def __init__(

@@ -52,7 +52,7 @@ class WorkingHours(Component):
 
     One identity does this, and may do nothing else. With `alerts`, failures send mail.
 
-    >>> WorkingHours(stack, clusters={"box": (schedule, box.id)})  # doctest: +SKIP
+    >>> WorkingHours(stack, clusters={"box": (schedule, box.id)})
     """
 
     def __init__(
@@ -226,7 +226,7 @@ class IdleStop(Component):
     of the VM or scale set, and nothing else there.
 
     >>> IdleStop(stack, principal_id=identity.principal_id,
-    ...          clusters={"box": box.id})  # doctest: +SKIP
+    ...          clusters={"box": box.id})
     """
 
     def __init__(

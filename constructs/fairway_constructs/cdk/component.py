@@ -200,7 +200,7 @@ class Component(Construct):
     ...     def __init__(self, scope, id):
     ...         super().__init__(scope, id)
     ...         self.group = ResourceGroup(self, "group", name=id, location="westeurope")
-    >>> Room(stack, "here"), Room(stack, "there")  # doctest: +SKIP
+    >>> Room(stack, "here"), Room(stack, "there")
     """
 
     __signature__ = Signature()

@@ -136,7 +136,7 @@ class Aspect:
     ...     def visit(self, node):
     ...         if isinstance(node, Resource) and node.given("priority") == "Spot":
     ...             raise UserError.of("spot", f"{node.terraform_address} is of Spot nodes")
-    >>> Aspects.of(stack).add(NoSpot())  # doctest: +SKIP
+    >>> Aspects.of(stack).add(NoSpot())
     """
 
     def __init_subclass__(cls) -> None:

@@ -64,8 +64,8 @@ class GpuCluster(TakesJobs):
 
     >>> GpuCluster(stack, "pair", nodes=2, size=vm_size("Standard_ND96isr_H100_v5"),
     ...            image=image("ubuntu-hpc-2404"), subnet=network.subnet("compute"),
-    ...            identity_id=identity.id, mounts=[server.mount],
-    ...            spot=Spot(restore="1h"))  # doctest: +SKIP
+    ...            identity_id=identity.id, mounts=[home.mount],
+    ...            spot=Spot(restore="1h"))
     """
 
     def __init__(

@@ -37,8 +37,8 @@ class Cluster(TakesJobs):
     `GpuCluster` or `SingleVm`.
 
     >>> h100 = Cluster(stack, "h100", size="Standard_ND96isr_H100_v5", nodes=2, network=network,
-    ...                mounts=[home])  # doctest: +SKIP
-    >>> storage.grant_read_write(h100)  # doctest: +SKIP
+    ...                mounts=[home])
+    >>> storage.grant_read_write(h100)
     """
 
     def __init__(

@@ -64,8 +64,7 @@ class Lustre(FileSystem, Service):
 
     >>> lustre = Lustre(stack, "fast", subnet=network.subnet("lustre"),
     ...                 path="/lustre", tib=48)
-    ... # doctest: +SKIP
-    >>> lustre.mount, lustre.throughput_mbps  # doctest: +SKIP
+    >>> lustre.mount, lustre.throughput_mbps
     """
 
     # Source: Azure Monitor, supported logs of Microsoft.StorageCache/amlFilesystems.

@@ -37,8 +37,8 @@ class BatchUserSubscription(Service):
     nor Azure deletes it.
 
     >>> own = BatchUserSubscription(stack,
-    ...                             service_principal="00000000-0000-…")  # doctest: +SKIP
-    >>> BatchAccount(stack, user_subscription=own)  # doctest: +SKIP
+    ...                             service_principal="00000000-0000-0000-0000-000000000000")
+    >>> BatchAccount(stack, user_subscription=own)
     """
 
     def __init__(
@@ -126,8 +126,8 @@ class BatchAccount(IBatchAccount):
     lock, as a lock would protect its pools too.
 
     >>> account = BatchAccount(stack,
-    ...                        allowed=[IPv4Network("203.0.113.0/24")])  # doctest: +SKIP
-    >>> account.endpoint  # doctest: +SKIP
+    ...                        allowed=[IPv4Network("203.0.113.0/24")])
+    >>> account.endpoint
     """
 
     def __init__(

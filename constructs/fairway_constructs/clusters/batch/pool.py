@@ -82,7 +82,7 @@ class BatchPool(TakesJobs):
     >>> BatchPool(stack, "spot", account=account, subnet=subnet,
     ...           identity_id=identity.id, size=vm_size("Standard_ND96asr_v4"),
     ...           image=image("ubuntu-hpc-2404"), minimum=0, maximum=8, spot=True,
-    ...           autoscale=Autoscale(scenario="pending_tasks"))  # doctest: +SKIP
+    ...           autoscale=Autoscale(scenario="pending_tasks"))
     """
 
     def __init__(
