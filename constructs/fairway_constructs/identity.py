@@ -54,7 +54,10 @@ def give_role(
 
 @runtime_checkable
 class Grantee(Protocol):
-    """A holder of roles: an `Identity`, `People`, or a construct with an identity (`Cluster`)."""
+    """A holder of roles: an `Identity`, `People`, or a construct with an identity (`Cluster`).
+
+    >>> storage.grant_read_write(h100)
+    """
 
     @property
     def identity(self) -> Principal:
@@ -65,6 +68,8 @@ class Principal(Component):
     """An object of Entra ID and its roles, each under a stable name.
 
     `called` is its name in the reasons of roles, which Azure shows.
+
+    >>> registry.grant_pull(identity)
     """
 
     called = "Nodes"
@@ -159,7 +164,10 @@ class People(Principal):
 
 
 class IIdentity(Principal):
-    """A new or existing user-assigned identity and its roles, each under a stable name."""
+    """A new or existing user-assigned identity and its roles, each under a stable name.
+
+    >>> storage.grant_read(identity)
+    """
 
     resource: UserAssignedIdentity | DataUserAssignedIdentity
 

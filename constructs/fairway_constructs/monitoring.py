@@ -89,7 +89,10 @@ _SOURCES = dcr.DataSources(
 
 
 class IMonitoring(Component):
-    """A new or existing Log Analytics workspace, to which services send their logs."""
+    """A new or existing Log Analytics workspace, to which services send their logs.
+
+    >>> vault.diagnostic_settings(monitoring)
+    """
 
     workspace_id: str
 

@@ -70,6 +70,9 @@ class INetwork(Component):
     `add_subnet` creates more, and `allow_from` opens ports of subnets created here. `endpoints`
     creates private endpoints in the network, if services are reached by these; otherwise services
     know the nodes by `egress_address`, if there is one.
+
+    >>> network.subnet("compute").id
+    >>> network.allow_from([h100, "10.9.0.0/24"], to="compute", name="Web", port="443")
     """
 
     subnets: dict[str, SubnetRef]

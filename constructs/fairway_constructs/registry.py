@@ -24,7 +24,10 @@ _KEPT_DAYS = 30
 
 
 class IRegistry(Service):
-    """A new or existing container registry."""
+    """A new or existing container registry.
+
+    >>> registry.grant_pull(h100)
+    """
 
     LINKS: ClassVar = {"": "registry"}
     USUAL_ID = "registry"

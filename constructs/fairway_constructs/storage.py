@@ -84,7 +84,10 @@ _RECOVERABLE = accounts.BlobProperties(
 
 @runtime_checkable
 class Container(Protocol):
-    """A container of blobs, by its id."""
+    """A container of blobs, by its id.
+
+    >>> storage.containers["datasets"].id
+    """
 
     @property
     def id(self) -> str:
@@ -97,7 +100,10 @@ class _ExistingContainer:
 
 
 class IStorage(Service):
-    """A new or existing storage account and its containers."""
+    """A new or existing storage account and its containers.
+
+    >>> storage.grant_read(identity)
+    """
 
     LINKS: ClassVar = {"": "blob"}
     USUAL_ID = "storage"

@@ -26,7 +26,10 @@ if TYPE_CHECKING:
 
 
 class TakesJobs(Component):
-    """A construct to which jobs come, such as a `Cluster`."""
+    """A construct to which jobs come, such as a `Cluster`.
+
+    >>> Targets(stack, [h100], storage=storage)
+    """
 
     def target(
         self,

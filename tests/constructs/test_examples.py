@@ -116,7 +116,10 @@ MODULES = sorted(
 
 
 @pytest.mark.parametrize("name", MODULES)
-def test_examples_of_a_module_run(name: str, tmp_path: Path) -> None:
+def test_examples_of_a_module_run(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     module, printed = importlib.import_module(name), io.StringIO()
     runner = doctest.DocTestRunner(_AnyOutput(), optionflags=doctest.ELLIPSIS)
     for test in doctest.DocTestFinder().find(module):

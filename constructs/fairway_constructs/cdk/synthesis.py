@@ -29,7 +29,12 @@ _CIRCLE = re.compile(r"Cannot add dependency (\S+) to (\S+), because it would ca
 
 
 class App(CdktfApp):
-    """The root of all stacks; `synth` writes them below `outdir`, and raises the errors found."""
+    """The root of all stacks; `synth` writes them below `outdir`, and raises the errors found.
+
+    >>> app = App(outdir="cdktf.out")
+    >>> lab = EnvironmentStack(app, "lab", location="westeurope")
+    >>> app.synth()
+    """
 
     def __init__(
         self, *, outdir: str | Path | None = None, hcl_output: bool = False, **options: Any

@@ -44,6 +44,9 @@ class BlobImport:
     """The container whose blobs become files, by id, and its account, whose keys are enabled.
 
     Azure reads them as `service_principal`, an object id, once all of `ready` exist.
+
+    >>> BlobImport(account_id=storage.id, container_id=storage.containers["datasets"].id,
+    ...            service_principal="00000000-0000-0000-0000-000000000000")
     """
 
     account_id: StorageAccountId

@@ -84,6 +84,9 @@ class AutoStorage:
     Both sides access it by an identity, and no key is stored anywhere: Batch by `account_identity`
     and the nodes by `node_identity`, resource ids of user-assigned identities that may read and
     write blobs there.
+
+    >>> AutoStorage(storage_account=storage.id, account_identity=identity.id,
+    ...             node_identity=identity.id)
     """
 
     storage_account: str
@@ -92,7 +95,10 @@ class AutoStorage:
 
 
 class IBatchAccount(Service):
-    """A new or existing Batch account; pools are created in its `resource_group`, by its `name`."""
+    """A new or existing Batch account; pools are created in its `resource_group`, by its `name`.
+
+    >>> account.grant_submit(identity)
+    """
 
     LINKS: ClassVar = {"": "batch", "-nodes": "batch_node_management"}
     USUAL_ID = "batch"

@@ -50,6 +50,8 @@ class Containers:
 
     `images` are pulled before a node gets its first task. `registries` are the servers, such as
     "team.azurecr.io", at which the nodes use their identity; it needs the role AcrPull there.
+
+    >>> Containers(images=["team.azurecr.io/train:1"], registries=["team.azurecr.io"])
     """
 
     images: Sequence[str] = ()
