@@ -127,3 +127,10 @@ def test_examples_of_a_module_run(
         runner.run(test, out=printed.write)
     assert runner.tries
     assert not runner.failures, printed.getvalue()
+
+
+@pytest.mark.parametrize("name", az.__all__)
+def test_exported_names_have_an_example(name: str) -> None:
+    exported = getattr(az, name)
+    if exported.__module__.startswith("fairway_") and ".azurerm." not in exported.__module__:
+        assert ">>> " in exported.__doc__
