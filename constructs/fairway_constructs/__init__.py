@@ -1,8 +1,8 @@
 """CDKTF constructs for training clusters on Azure, with everything that their programs need.
 
 >>> import fairway_constructs as az
->>> lab = az.EnvironmentStack(az.App(), "lab", location="westeurope")  # doctest: +SKIP
->>> az.Network(lab, address_space="10.40.0.0/16")  # doctest: +SKIP
+>>> lab = az.EnvironmentStack(az.App(), "lab", location="westeurope")
+>>> az.Network(lab, address_space="10.40.0.0/16")
 """
 
 # Each name is imported on first use: an environment is read and checked before cdktf starts

@@ -69,8 +69,8 @@ _WORKFLOW = "Microsoft.Logic/workflows"
 class Alerts(Component):
     """Alerts to the action group of `monitoring`, in any stack of its app.
 
-    >>> alerts = Alerts(stack, monitoring=monitoring)  # doctest: +SKIP
-    >>> alerts.batch_account(account.id)  # doctest: +SKIP
+    >>> alerts = Alerts(stack, monitoring=monitoring)
+    >>> alerts.batch_account(account.id)
     """
 
     def __init__(self, scope: Construct, id: str = "alerts", *, monitoring: Monitoring) -> None:
@@ -242,7 +242,6 @@ class Budget(Component):
 
     >>> Budget(stack, amount=50000, alerts=[50, 80, 100],
     ...        emails=["team@example.com"], resource_groups=["h100-rg-compute"])
-    ... # doctest: +SKIP
     """
 
     def __init__(

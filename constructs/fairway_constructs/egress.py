@@ -25,8 +25,8 @@ class NatEgress(Component):
 
     It accepts no inbound connections.
 
-    >>> egress = NatEgress(stack)  # doctest: +SKIP
-    >>> egress.attach("compute", subnet.id)  # doctest: +SKIP
+    >>> egress = NatEgress(stack)
+    >>> egress.attach("compute", subnet.id)
     """
 
     def __init__(self, scope: Construct, id: str = "egress") -> None:
@@ -71,7 +71,6 @@ class FirewallEgress(Component):
     The firewall determines the address by which services on the internet see the subnets.
 
     >>> egress = FirewallEgress(stack, next_hop=IPv4Address("10.0.0.4"))
-    ... # doctest: +SKIP
     """
 
     address = ""

@@ -60,8 +60,8 @@ class EnvironmentStack(Stack):
     UserError for resources that are open to the internet, broken or unprotected, unless
     `ignore_checks` names the rule.
 
-    >>> stack = EnvironmentStack(app, "lab", location="westeurope", zone=2)  # doctest: +SKIP
-    >>> Network(stack, address_space="10.40.0.0/16")  # doctest: +SKIP
+    >>> stack = EnvironmentStack(app, "lab", location="westeurope", zone=2)
+    >>> Network(stack, address_space="10.40.0.0/16")
     """
 
     __signature__ = Signature()

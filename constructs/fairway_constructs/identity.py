@@ -54,7 +54,10 @@ def give_role(
 
 @runtime_checkable
 class Grantee(Protocol):
-    """A holder of roles: an `Identity`, `People`, or a construct with an identity (`Cluster`)."""
+    """A holder of roles: an `Identity`, `People`, or a construct with an identity (`Cluster`).
+
+    >>> storage.grant_read_write(h100)
+    """
 
     @property
     def identity(self) -> Principal:
@@ -65,6 +68,8 @@ class Principal(Component):
     """An object of Entra ID and its roles, each under a stable name.
 
     `called` is its name in the reasons of roles, which Azure shows.
+
+    >>> registry.grant_pull(identity)
     """
 
     called = "Nodes"
@@ -134,8 +139,9 @@ class Principal(Component):
 class People(Principal):
     """A group of Entra ID, or one user, to whom `grant_…` methods give roles.
 
-    >>> team = People(stack, "team", object_id="00000000-0000-…")  # doctest: +SKIP
-    >>> storage.grant_read_write(team)  # doctest: +SKIP
+    >>> team = People(stack, "team",
+    ...               object_id="00000000-0000-0000-0000-000000000000")
+    >>> storage.grant_read_write(team)
     """
 
     called = "People"
@@ -158,7 +164,10 @@ class People(Principal):
 
 
 class IIdentity(Principal):
-    """A new or existing user-assigned identity and its roles, each under a stable name."""
+    """A new or existing user-assigned identity and its roles, each under a stable name.
+
+    >>> storage.grant_read(identity)
+    """
 
     resource: UserAssignedIdentity | DataUserAssignedIdentity
 
@@ -188,9 +197,9 @@ class Identity(IIdentity):
     cluster need not wait for role assignments to propagate. Resources grant it roles, by methods
     such as `Storage.grant_read_write`; for those without such a method there is `grant`.
 
-    >>> identity = Identity(stack, "nodes")  # doctest: +SKIP
-    >>> storage.grant_read_write(identity)  # doctest: +SKIP
-    >>> identity.id, identity.client_id  # doctest: +SKIP
+    >>> identity = Identity(stack, "nodes")
+    >>> storage.grant_read_write(identity)
+    >>> identity.id, identity.client_id
     """
 
     def __init__(self, scope: Construct, name: str) -> None:

@@ -89,7 +89,10 @@ _SOURCES = dcr.DataSources(
 
 
 class IMonitoring(Component):
-    """A new or existing Log Analytics workspace, to which services send their logs."""
+    """A new or existing Log Analytics workspace, to which services send their logs.
+
+    >>> vault.diagnostic_settings(monitoring)
+    """
 
     workspace_id: str
 
@@ -102,8 +105,7 @@ class Monitoring(IMonitoring):
     sends its logs by its `diagnostic_settings`. Alerts are in `alerts`.
 
     >>> monitoring = Monitoring(stack, emails=["team@example.com"])
-    ... # doctest: +SKIP
-    >>> monitoring.watch(stack, "pair", resource_id=scale_set.id)  # doctest: +SKIP
+    >>> monitoring.watch(stack, "pair", resource_id=h100.id)
     """
 
     def __init__(

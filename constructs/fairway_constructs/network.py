@@ -72,6 +72,9 @@ class INetwork(Component):
     creates private endpoints in the network, if services are reached by these; otherwise services
     know the nodes by `egress_address`, if there is one. `id`, `name` and `resource_group` are those
     of the network.
+
+    >>> network.subnet("compute").id
+    >>> network.allow_from([h100, "10.9.0.0/24"], to="compute", name="Web", port="443")
     """
 
     subnets: dict[str, SubnetRef]
@@ -262,8 +265,8 @@ class Network(INetwork):
     `pods`, and for a kind of file system without a subnet of its own.
 
     >>> network = Network(stack, address_space="10.40.0.0/16",
-    ...                   allowed=["203.0.113.0/24"])  # doctest: +SKIP
-    >>> network.subnets["compute"].id  # doctest: +SKIP
+    ...                   allowed=["203.0.113.0/24"])
+    >>> network.subnets["compute"].id
     """
 
     def __init__(
@@ -390,7 +393,6 @@ class Network(INetwork):
         the subnet `endpoints`, and their DNS zones are linked to the network.
 
         >>> network = Network.from_subnets(stack, "network", {"compute": (ID, "10.1.0.0/20")})
-        ... # doctest: +SKIP
         """
         if len({network_of(each).lower() for each, _ in subnets.values()}) > 1:
             message = "the subnets are of several networks"

@@ -24,7 +24,10 @@ _SMALLEST_RANGE = 30
 
 @runtime_checkable
 class InRange(Protocol):
-    """A subnet, or a construct in one, such as a `Cluster`; `range` is the subnet's."""
+    """A subnet, or a construct in one, such as a `Cluster`; `range` is the subnet's.
+
+    >>> network.allow_from([h100], to="compute", name="Web", port="443")
+    """
 
     @property
     def range(self) -> IPv4Network:
@@ -33,7 +36,10 @@ class InRange(Protocol):
 
 @runtime_checkable
 class Machines(Protocol):
-    """Nodes, such as those of a `Cluster`; `id` is that of their scale set or VM."""
+    """Nodes, such as those of a `Cluster`; `id` is that of their scale set or VM.
+
+    >>> h100.id, h100.range
+    """
 
     @property
     def id(self) -> str:
@@ -47,6 +53,8 @@ class SubnetRef:
 
     Resources in it wait for `ready`, such as its rules and its egress, if these are in the same
     stack. `nodes` are the ranges of its network from which file systems are mounted.
+
+    >>> network.subnet("compute").range
     """
 
     id: str
@@ -79,7 +87,10 @@ class SubnetRef:
 
 @runtime_checkable
 class HasSubnets(Protocol):
-    """A virtual network, such as a `Network`, with its subnets by role."""
+    """A virtual network, such as a `Network`, with its subnets by role.
+
+    >>> network.subnet("compute")
+    """
 
     id: str
     name: str

@@ -24,8 +24,7 @@ class Peering(Component):
     passes. With `gateway` the other network's VPN or ExpressRoute gateway is used. The security
     rules decide which traffic may come in over it.
 
-    >>> Peering(stack, "hub", network=network, remote_id="/subscriptions/…")
-    ... # doctest: +SKIP
+    >>> Peering(stack, "hub", network=network, remote_id=VNET)
     """
 
     def __init__(

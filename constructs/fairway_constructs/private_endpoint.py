@@ -35,9 +35,9 @@ class PrivateEndpoints(Component):
     `existing_zones` are the ids of zones by their names, which replace new ones and are linked by
     their owner. If it is empty a policy of that owner registers the endpoints.
 
-    >>> endpoints = PrivateEndpoints(network_stack, network=network)  # doctest: +SKIP
-    >>> endpoints.connect(data_stack, "storage", service="blob",
-    ...                   resource_id=account.id)  # doctest: +SKIP
+    >>> endpoints = PrivateEndpoints(stack, network=network)
+    >>> endpoints.connect(stack, "data", service="blob",
+    ...                   resource_id=storage.id)
     """
 
     def __init__(

@@ -21,7 +21,11 @@ _INSIDE = ("scope", "storage_account_id", "target_resource_id", "recovery_vault_
 @checked
 def lifecycle_of(scope: Construct) -> Lifecycle | None:
     """Returns the lifecycle of a resource that holds data: if that is protected, Terraform refuses
-    to destroy it."""
+    to destroy it.
+
+    >>> ResourceGroup(stack, "own", name="own", location="westeurope",
+    ...               lifecycle=lifecycle_of(stack))
+    """
     return Lifecycle(prevent_destroy=True) if placement_of(scope).protect else None
 
 
@@ -30,6 +34,9 @@ def delete_lock(scope: Construct, *, id: str, on: Resource, lock: bool | None = 
     """Creates a delete lock on a resource that holds data: Azure lets nobody delete it.
 
     It is created if data is protected, unless `lock` says otherwise.
+
+    >>> own = ResourceGroup(stack, "own", name="own", location="westeurope")
+    >>> delete_lock(stack, id="own-lock", on=own, lock=True)
     """
     place = placement_of(scope)
     if not (place.protect if lock is None else lock):

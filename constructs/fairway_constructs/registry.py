@@ -24,7 +24,10 @@ _KEPT_DAYS = 30
 
 
 class IRegistry(Service):
-    """A new or existing container registry."""
+    """A new or existing container registry.
+
+    >>> registry.grant_pull(h100)
+    """
 
     LINKS: ClassVar = {"": "registry"}
     USUAL_ID = "registry"
@@ -44,8 +47,8 @@ class Registry(IRegistry):
     registries have no network rules: any address can reach their sign-in. With `protect` neither
     Terraform nor Azure deletes it; `lock` overrides this for Azure.
 
-    >>> registry = Registry(stack)  # doctest: +SKIP
-    >>> registry.grant_pull(identity)  # doctest: +SKIP
+    >>> registry = Registry(stack)
+    >>> registry.grant_pull(identity)
     """
 
     def __init__(

@@ -77,7 +77,7 @@ def place_in_group(
     it a group of constructs may have its own resource group.
 
     >>> place_in_group(Construct(stack, "second"), environment="h200",
-    ...                location="southcentralus")  # doctest: +SKIP
+    ...                location="southcentralus")
     """
     if naming is None:
         naming = Naming()
@@ -175,7 +175,7 @@ def unique_name(scope: Construct, kind: str, *parts: str) -> str:
 class Tags:
     """Tags of all resources below a construct or a stack that support tags.
 
-    >>> Tags.of(stack).add("cost-centre", "4711")  # doctest: +SKIP
+    >>> Tags.of(stack).add("cost-centre", "4711")
     """
 
     def __init__(self, scope: Construct) -> None:

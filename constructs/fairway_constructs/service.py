@@ -36,6 +36,11 @@ class RoleAssignment:
     """A role on a service for a principal: a group of Entra ID, a user, or another program.
 
     `principal_id` is an object id; Azure shows `description` beside the role.
+
+    >>> team = RoleAssignment(role_definition_id_or_name="Storage Blob Data Reader",
+    ...                       principal_id="00000000-0000-0000-0000-000000000000",
+    ...                       description="The team reads results")
+    >>> storage.role_assignments({"team": team})
     """
 
     role_definition_id_or_name: str
@@ -60,8 +65,8 @@ class Service(Component):
 
     Its methods create resources beside it.
 
-    >>> vault.private_endpoints(network)  # doctest: +SKIP
-    >>> vault.diagnostic_settings(monitoring)  # doctest: +SKIP
+    >>> vault.private_endpoints(network)
+    >>> vault.diagnostic_settings(monitoring)
     """
 
     # Rows of private_links.toml by the suffix of the endpoint's name; none without endpoints.

@@ -84,7 +84,10 @@ _RECOVERABLE = accounts.BlobProperties(
 
 @runtime_checkable
 class Container(Protocol):
-    """A container of blobs, by its id."""
+    """A container of blobs, by its id.
+
+    >>> storage.containers["datasets"].id
+    """
 
     @property
     def id(self) -> str:
@@ -99,7 +102,10 @@ class _ExistingContainer:
 
 
 class IStorage(Service):
-    """A new or existing storage account and its containers."""
+    """A new or existing storage account and its containers.
+
+    >>> storage.grant_read(identity)
+    """
 
     LINKS: ClassVar = {"": "blob"}
     USUAL_ID = "storage"
@@ -139,8 +145,8 @@ class Storage(IStorage):
     Raises UserError for a name that Azure does not accept, and for `expire_days` of a container
     that is not created.
 
-    >>> storage = Storage(stack, containers=["datasets"], network=network)  # doctest: +SKIP
-    >>> storage.grant_read_write(identity)  # doctest: +SKIP
+    >>> storage = Storage(stack, containers=["datasets"], network=network)
+    >>> storage.grant_read_write(identity)
     """
 
     def __init__(

@@ -27,7 +27,10 @@ if TYPE_CHECKING:
 
 
 class TakesJobs(Component):
-    """A construct to which jobs come, such as a `Cluster`."""
+    """A construct to which jobs come, such as a `Cluster`.
+
+    >>> Targets(stack, [h100], storage=storage)
+    """
 
     def target(
         self,
@@ -72,7 +75,7 @@ class Targets(Component):
     storage and vault have no public access, users' machines reach them through `gateway`, or the
     first node of a `Cluster`.
 
-    >>> Targets(stack, [h100], storage=storage)  # doctest: +SKIP
+    >>> Targets(stack, [h100], storage=storage)
     """
 
     def __init__(
@@ -101,17 +104,32 @@ class Targets(Component):
             else each.target(storage=account, vault_url=url, gateway=through)
             for each in clusters
         ]
+        self._check_names()
+        self._output = Output(
+            stack,
+            "targets",
+            value=self._records(),
+            description="Job targets, read by `fairway targets sync`",
+            static_id=True,
+        )
+
+    def add(self, target: Target) -> None:
+        """Adds a target to the output. Raises UserError if another one has its name."""
+        self.targets.append(target)
+        try:
+            self._check_names()
+        except FieldError as error:
+            raise UserError.of("id-taken", str(error), error.hint) from None
+        self._output.value = self._records()
+
+    def _check_names(self) -> None:
         names = [each.name for each in self.targets]
         if twice := next((each for each in names if names.count(each) > 1), ""):
             message = f"two targets are called `{twice}`"
             raise FieldError(message, "name each cluster once, by a name of its own", ("clusters",))
-        Output(
-            stack,
-            "targets",
-            value=[each.record() for each in self.targets],
-            description="Job targets, read by `fairway targets sync`",
-            static_id=True,
-        )
+
+    def _records(self) -> list[dict[str, Any]]:
+        return [each.record() for each in self.targets]
 
 
 def storage_of(storage: IStorage) -> StorageAccount:

@@ -98,6 +98,9 @@ class CustomerManagedKey:
     """A key, and the identity by which a service accesses it once all of `ready` exist.
 
     `url` names no version: the service follows the key's rotation.
+
+    >>> key = vault.customer_managed_key("outputs")
+    >>> Storage(stack, "closed", containers=["outputs"], customer_managed_key=key)
     """
 
     url: str
@@ -106,7 +109,10 @@ class CustomerManagedKey:
 
 
 class IVault(Service):
-    """A new or existing key vault; `url` is the address of its secrets and keys."""
+    """A new or existing key vault; `url` is the address of its secrets and keys.
+
+    >>> vault.grant_read(identity)
+    """
 
     LINKS: ClassVar = {"": "vault"}
     USUAL_ID = "vault"
@@ -126,9 +132,9 @@ class Vault(IVault):
     by `egress_address`, if nodes have no private endpoint. In a stack with `protect` Azure does not
     delete it, unless `lock` says otherwise.
 
-    >>> vault = Vault(stack)  # doctest: +SKIP
-    >>> key = vault.customer_managed_key("storage")  # doctest: +SKIP
-    >>> Storage(stack, containers=["outputs"], customer_managed_key=key)  # doctest: +SKIP
+    >>> vault = Vault(stack)
+    >>> key = vault.customer_managed_key("storage")
+    >>> Storage(stack, containers=["outputs"], customer_managed_key=key)
     """
 
     def __init__(

@@ -53,7 +53,7 @@ class WorkingHours(Component):
 
     One identity does this, and may do nothing else. With `alerts`, failures send mail.
 
-    >>> WorkingHours(stack, clusters={"box": (schedule, box.id)})  # doctest: +SKIP
+    >>> WorkingHours(stack, clusters={"box": (schedule, box.id)})
     """
 
     def __init__(
@@ -226,7 +226,7 @@ class IdleStop(Component):
     """A role by which the identity of nodes may stop clusters, given by name with the resource id
     of the VM or scale set, and nothing else there.
 
-    >>> IdleStop(stack, identity=identity, clusters={"box": box.id})  # doctest: +SKIP
+    >>> IdleStop(stack, identity=identity, clusters={"box": box.id})
     """
 
     def __init__(

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 
 _MOST = 10**9
+# Larger quantities would give meaningless sums.
+_TOO_LARGE = 10**12
 
 
 def value_at(value: Any, steps: Sequence[str]) -> Any:
@@ -35,6 +37,12 @@ def blocks(value: Any) -> list[Mapping[str, Any]]:
 def number(value: Any) -> float:
     """Returns a number or boolean, limited to what can be printed briefly; 0 for anything else."""
     return max(-_MOST, min(value, _MOST)) if isinstance(value, int | float) else 0
+
+
+def quantity(value: Any) -> int | None:
+    """Returns a number as an integer; None for anything else, or if it is larger than any real
+    quantity."""
+    return int(value) if isinstance(value, int | float) and abs(value) < _TOO_LARGE else None
 
 
 def as_list(value: Any) -> list[Any]:

@@ -87,7 +87,9 @@ def _describe(definition: Schema, model: type[BaseModel] | None) -> None:
         words = {fields[name].alias or name: said for name, said in field_words(model).items()}
     definition.pop("title", None)
     if "description" in definition:
-        definition["description"] = inspect.cleandoc(definition["description"])
+        described = inspect.cleandoc(definition["description"])
+        # An example in Python is for programs, not for files.
+        definition["description"] = described.partition("\n\n>>> ")[0]
     for name, schema in definition.get("properties", {}).items():
         schema.pop("title", None)
         if name in words:

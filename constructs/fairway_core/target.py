@@ -73,7 +73,10 @@ Bastion = Annotated[str, Check(_bastion)]
 
 @dataclass(frozen=True, kw_only=True)
 class NodeRange(LightModel):
-    """The number of nodes that a target may have; with `min` equal to `max` it is fixed."""
+    """The number of nodes that a target may have; with `min` equal to `max` it is fixed.
+
+    >>> nodes = NodeRange(min=0, max=8)
+    """
 
     min: int = field(metadata={"ge": 0})
     """The number of nodes that stay when nothing runs."""
@@ -105,6 +108,8 @@ class StorageAccount(LightModel):
     """The account whose containers a job reads and writes.
 
     Without `account_url` it is that of the variable AZURE_STORAGE_CONNECTION_STRING.
+
+    >>> account = StorageAccount(containers=["datasets", "outputs"])
     """
 
     account_url: Text = ""

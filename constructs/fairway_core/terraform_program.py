@@ -31,29 +31,34 @@ def program() -> str:
     return chosen
 
 
+def command_name() -> str:
+    """Returns the program's name as one types it, `terraform` or `tofu`, without its folder."""
+    return _name(program())
+
+
 def lock_file() -> str:
     """Returns the name of the program's lock file: each program has its own registry."""
-    return f"{_name(program())}.lock.hcl"
+    return f"{command_name()}.lock.hcl"
 
 
 def registry() -> str:
     """Returns the registry host for providers whose source names none."""
-    return _REGISTRIES[_name(program())]
+    return _REGISTRIES[command_name()]
 
 
 def title() -> str:
     """Returns the program's display name, such as `OpenTofu`."""
-    return _TITLES[_name(program())]
+    return _TITLES[command_name()]
 
 
 def how_to_install() -> str:
     """Returns a hint for an outdated program, or one that is not on PATH."""
-    return f"install it: {_INSTALL[_name(program())]}"
+    return f"install it: {_INSTALL[command_name()]}"
 
 
 def missing(error: OSError | None = None) -> UserError:
     """Returns the error for a program that is not on PATH or does not run; exit code 4."""
-    chosen, hint = program(), how_to_install()
+    chosen, hint, needed = program(), how_to_install(), "Terraform or OpenTofu"
     if os.sep in chosen:
         hint = "set FAIRWAY_TERRAFORM to the path of terraform or tofu, or leave it out"
     if error is not None and shutil.which(chosen):
@@ -62,9 +67,12 @@ def missing(error: OSError | None = None) -> UserError:
         state = f"`{chosen}` does not run: {why}"
     elif os.sep in chosen:
         state = f"`{chosen}` is not there, or not executable"
-    else:
+    elif os.environ.get("FAIRWAY_TERRAFORM"):
         state = f"{title()} is not on PATH"
-    message = f"{state}; plans need {title()}, 1.9 or newer"
+    else:
+        state, needed = "neither Terraform nor OpenTofu is on PATH", "one of them"
+        hint = f"install Terraform: {_INSTALL['terraform']}\nor OpenTofu: {_INSTALL['tofu']}"
+    message = f"{state}; plans need {needed}, 1.9 or newer"
     return UserError.of("no-terraform", message, hint, exit_code=4)
 
 

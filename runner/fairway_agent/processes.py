@@ -151,7 +151,7 @@ def find_processes(*words: str) -> list[int]:
 
 
 def _each(file: str) -> Iterator[tuple[str, bytes]]:
-    """Yields the id and the content of that /proc file of each process, as far as this user may
+    """Yields the id and the content of that /proc file of each process, if this user may
     read it and the process still runs."""
     # Plain descriptors for speed: this reads every process after every task.
     for name in filter(str.isdecimal, os.listdir("/proc")):  # noqa: PTH208 - as above

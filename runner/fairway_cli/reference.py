@@ -306,6 +306,8 @@ def _prose(docstring: str, fields: Mapping[str, Any]) -> str:
     for paragraph in docstring.split("\n\n"):
         listed = [match[1] for match in map(_LISTED.match, paragraph.splitlines()) if match]
         if paragraph.startswith(">>> "):
+            if all(line.startswith((">>>", "...")) for line in paragraph.splitlines()):
+                continue  # it only creates one, as programs do, but no file
             paragraphs.append(f"```pycon\n{paragraph}\n```")
         elif not listed:
             paragraphs.append(_outside_code(paragraph))

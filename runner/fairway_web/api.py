@@ -84,7 +84,7 @@ def endpoint(
         require(action, request.url.path)
         _refuse_unknown(request)
         if method == "POST" and body is None and await request.body() not in (b"", b"{}"):
-            hint = "its values stand in the address, such as `?task=1`"
+            hint = "write its values into the address, such as `?task=1`"
             raise UserError.of("bad-request", "this call takes no body", hint)
 
     good: dict[str, Any] = {}

@@ -92,7 +92,7 @@ class Faults:
         self._stopped.set()
 
     def apply(self, request: Request, handle: Handle) -> Reply:
-        """Handles the request, as far as the faults allow."""
+        """Handles the request, unless a fault prevents it."""
         with self._lock:
             self.requests[request.method] += 1
             hits = [f for f in self._faults if f.kind != "half" and self._hits(f, request)]

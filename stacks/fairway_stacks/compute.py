@@ -61,7 +61,15 @@ class ComputeStack(RoleStack):
             grant_connections(
                 self, "nodes", admin, resource_id=self.place.group_id, what="the nodes"
             )
-        az.Targets(self, [self.targets[name] for name in environment.clusters])
+        named = [self.targets[name] for name in environment.clusters]
+        self._job_targets = az.Targets(self, named)
+
+    def add_target(self, cluster: az.TakesJobs) -> None:
+        """Makes a cluster that an extension has created a target of jobs, like those of the file.
+
+        Raises UserError if another cluster has its name.
+        """
+        self._job_targets.add(self.target(cluster, gateway=self.gateway()))
 
     @property
     def identity(self) -> az.Identity:

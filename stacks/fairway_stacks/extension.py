@@ -19,7 +19,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from fairway_core.documents import read
-from fairway_core.findings import Finding, Location, UserError
+from fairway_core.findings import Finding, Location, Severity, UserError
 from fairway_core.project import Project
 from fairway_core.project_folder import find_project, from_home
 
@@ -58,14 +58,27 @@ def project_extension() -> Path | None:
     return file
 
 
+def left_out(done: str) -> Iterator[Finding]:
+    """Yields a warning that what the project's extension adds is not `done`, such as counted, by a
+    command that reads the environment file alone."""
+    file = project_extension()
+    if file is not None:
+        message = f"{file.name}: what `{_FUNCTION}` adds is not {done} here"
+        hint = "`fairway plan` shows it, with what it costs"
+        yield Finding("extension", message, hint, severity=Severity.WARNING)
+
+
 def extend(file: Path, network: NetworkStack, data: DataStack, compute: ComputeStack) -> None:
     """Calls the file's function to add to the stacks; the file may import modules beside it.
 
     Raises UserError with the file's line for any error there.
     """
     from fairway_constructs.cdk import Stack  # only now: it starts Node.js
+    from fairway_constructs.cdk.component import end_short_addresses
 
     stacks = {"network": network, "data": data, "compute": compute}
+    for stack in stacks.values():
+        end_short_addresses(stack)  # a second network has resources of the same ids as the first
     module = ModuleType("fairway_extension")
     module.__file__ = str(file)
     sys.modules[module.__name__] = module  # where dataclasses look for the names of types

@@ -362,14 +362,21 @@ def test_components_argument_types_are_exported() -> None:
 
 
 def test_components_are_all_named_in_the_documentation(repository: Path) -> None:
-    text = (repository / "docs" / "python.md").read_text(encoding="utf-8")
+    text = (repository / "docs/howto/program-with-constructs.md").read_text(encoding="utf-8")
     # Kinds of file systems are documented on their comparison page and in the reference.
     named = (each for each in own_classes() if az.FileSystem not in each.__bases__)
     assert [each.__name__ for each in named if f"`{each.__name__}`" not in text] == []
 
 
 @pytest.mark.parametrize(
-    "page", ["README.md", "docs/python.md", "docs/constructs.md", "docs/howto/use-any-resource.md"]
+    "page",
+    [
+        "README.md",
+        "docs/python.md",
+        "docs/constructs.md",
+        "docs/howto/program-with-constructs.md",
+        "docs/howto/use-any-resource.md",
+    ],
 )
 def test_documentation_programs_import_one_package(repository: Path, page: str) -> None:
     text = (repository / page).read_text(encoding="utf-8")

@@ -717,7 +717,7 @@ MISTAKES: list[tuple[Any, str]] = [
     (lambda s: az.KubernetesNodePool(s, "n", size=H100, zones=[1, 2], **POOL), "zones"),
     (lambda s: az.KubernetesNodePool(s, "system", size=HB, **POOL), "name [ … belongs to AKS"),
     (lambda s: az.KubernetesNodePool(s, "My-Pool", size=HB, **POOL), "name ["),
-    (lambda s: az.Cluster(s, "h", size=H100), "[no-subnet] … `h` stands in no network"),
+    (lambda s: az.Cluster(s, "h", size=H100), "[no-subnet] … `h` has no network"),
     (lambda s: az.Targets(s, []), "clusters [ … name a cluster"),
     (
         lambda s: [az.Targets(each, [_cluster(each)]) for each in (s, az.Construct(s, "beside"))],
@@ -926,7 +926,7 @@ def test_program_construct_without_scope_id_or_stack_is_refused(
         own(lab, id="", **more)
     with pytest.raises(UserError, match="the app itself is no stack"):
         own(app, id="own", **more)
-    with pytest.raises(UserError, match="beside stands in no stack"):
+    with pytest.raises(UserError, match="beside is in no stack"):
         own(az.Construct(app, "beside"), id="own", **more)
 
 

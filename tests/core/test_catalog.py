@@ -147,6 +147,7 @@ def test_catalog_unknown_image_suggests_known_images(name: str) -> None:
         ("Standard_ND96isr_H100_V5", "Standard_ND96isr_H100_v5"),
         ("ND96isr_H100_v5", "Standard_ND96isr_H100_v5"),
         ("Standard_HB176rs_v5", "Standard_HB176rs_v4"),
+        ("Standard_H100", "Standard_ND96is_H100_v5"),
     ],
 )
 def test_catalog_unknown_size_suggests_the_nearest(wrong: str, right: str) -> None:

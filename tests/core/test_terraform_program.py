@@ -1,5 +1,6 @@
 """The program that plans and applies: Terraform or OpenTofu."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ from programs import executable
 
 from fairway_core.findings import UserError
 from fairway_core.terraform_program import lock_file, missing, program, registry
+from fairway_runner.targets.nodes import read_targets
 from fairway_stacks.plan.terraform import Terraform, require
 
 
@@ -68,6 +70,46 @@ def test_terraform_program_from_environment_variable_that_does_not_run_is_report
     assert finding.hint.startswith("set FAIRWAY_TERRAFORM")
 
 
+_NO_REGISTRY = """{"diagnostic": {"severity": "error", "summary": "Failed to install provider"}}"""
+_MOVED = """{"diagnostic": {"severity": "error", "summary": "Backend configuration changed"}}"""
+
+
+@pytest.mark.parametrize(
+    ("printed", "run", "said"),
+    [
+        ("", lambda tofu, _: tofu.lock_providers((), None), "OpenTofu cannot lock its provider"),
+        (_NO_REGISTRY, lambda tofu, _: tofu.init(), "OpenTofu cannot download its provider here"),
+        (_MOVED, lambda tofu, _: tofu.init(), "lab: OpenTofu last used another place"),
+        ("", lambda tofu, _: tofu.outputs(), "lab: tofu output failed: Error: no"),
+        ("", lambda _, out: read_targets(out), "OpenTofu has no outputs for"),
+    ],
+    ids=["lock", "download", "state", "failure", "outputs"],
+)
+def test_terraform_program_that_fails_is_called_by_its_own_name(
+    path: Path,
+    tmp_path: Path,
+    printed: str,
+    run: Callable[[Terraform, Path], None],
+    said: str,
+) -> None:
+    executable(path / "tofu", f"echo '{printed}'; echo 'Error: no' >&2; exit 1")
+    stack = tmp_path / "out/stacks/lab-compute"
+    stack.mkdir(parents=True)
+    (stack / "cdk.tf.json").write_text('{"output": {"targets": {}}}')
+    finding = refused(lambda: run(Terraform("lab", stack, {}), tmp_path / "out"))
+    assert said in finding.message
+    shown = f"{finding.message}\n{finding.hint}".replace(str(tmp_path), "")
+    assert "erraform" not in shown.replace(".terraform", "")  # a folder of either
+
+
+@pytest.mark.usefixtures("path")
+def test_terraform_program_that_is_missing_is_either_of_the_two() -> None:
+    (finding,) = missing().findings
+    assert "neither Terraform nor OpenTofu is on PATH" in finding.message
+    assert "opentofu.org" in finding.hint
+    assert "developer.hashicorp.com/terraform" in finding.hint
+
+
 @pytest.mark.usefixtures("path")
 def test_terraform_program_that_is_missing_or_unknown_is_reported(
     monkeypatch: pytest.MonkeyPatch,
@@ -75,7 +117,7 @@ def test_terraform_program_that_is_missing_or_unknown_is_reported(
     monkeypatch.setenv("FAIRWAY_TERRAFORM", "tofu")
     (finding,) = missing().findings
     assert finding.message.startswith("OpenTofu is not on PATH")
-    assert "opentofu.org" in finding.hint
+    assert finding.hint == "install it: https://opentofu.org/docs/intro/install"
     monkeypatch.setenv("FAIRWAY_TERRAFORM", "terragrunt")
     with pytest.raises(UserError, match="FAIRWAY_TERRAFORM is `terragrunt`"):
         program()

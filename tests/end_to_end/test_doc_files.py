@@ -105,7 +105,14 @@ def test_exit_codes_of_the_program_and_of_runs_are_documented() -> None:
 
 
 @pytest.mark.parametrize(
-    "document", ["python.md", "notebooks.md", "howto/use-any-resource.md", "constructs.md"]
+    "document",
+    [
+        "python.md",
+        "notebooks.md",
+        "howto/program-with-constructs.md",
+        "howto/use-any-resource.md",
+        "constructs.md",
+    ],
 )
 def test_python_docs_blocks_run_without_errors_or_output(
     repository: Path, tmp_path: Path, document: str

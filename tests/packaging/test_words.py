@@ -9,7 +9,10 @@ _WORDS = re.compile(
     r"\b(?:whoever|so\s+many(?!\s+that)|lets\s+in|of\s+one's\s+own|bears"
     r"|mends?|small\s+letters|exclude\s+each\s+other|called\s+otherwise|is\s+no\s+way"
     r"|goes\s+by\s+roles|heard\s+about|none\s+of\s+something|everything\s+stands"
-    r"|terraform\s+stop|locks?\s+less|set\s+against|that\s+(?:is|are)\s+there\s+already)\b",
+    r"|terraform\s+stop|locks?\s+less|set\s+against|there\s+already|as\s+far\s+as|the\s+same\s+of"
+    r"|that\s+is\s+none\s+of"
+    # As in two roles' descriptions, which are part of the Terraform of deployed environments.
+    r"|stands?\s+in(?!\s+for\b|\s+this\s+(?:subnet|placement\s+group)))\b",
     re.IGNORECASE,
 )
 # A docstring makes sense without the one above it.
@@ -47,7 +50,15 @@ def test_words_at_the_start_of_docstrings_name_their_subject(texts: dict[str, st
 
 FOUND = ("Whoever asks", "small\n  letters", "they exclude each other", "the newest\n  so many.")
 FOUND += ("one that bears it", "it lets in", "called\n  otherwise", "lets Terraform stop")
+FOUND += (
+    "it stands\n  in no network",
+    "as far as known",
+    "is there already",
+    "does the same of it",
+)
+FOUND += ("a value that is none of\n  them",)
 OTHERS = ("who asks", "so many that it fails", "the bear", "let in", "Terraform stops", "locked")
+OTHERS += ("it stands in for a host", "a field that is None", "the same as this", "already there")
 
 
 @pytest.mark.parametrize("text", [*FOUND, *OTHERS])

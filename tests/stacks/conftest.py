@@ -201,8 +201,8 @@ def synthesized(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def quick(terraform: StandIn, synthesized: Path, monkeypatch: pytest.MonkeyPatch) -> StandIn:
     """Returns the stand-in for Terraform, with stacks that are already synthesized."""
 
-    def copied(environment: str, outdir: Path) -> list[StackFolder]:
-        assert environment == "demo"
+    def copied(environment: str, outdir: Path, *, state: bool) -> list[StackFolder]:
+        assert (environment, state) == ("demo", False)
         shutil.copytree(synthesized, outdir, dirs_exist_ok=True)
         return ordered_stacks(outdir)
 

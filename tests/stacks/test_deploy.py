@@ -323,7 +323,8 @@ def test_deploy_refuses_an_invalid_approval(tmp_path: Path, text: str | None) ->
 def deployed(quick: StandIn, synthesized: Path, monkeypatch: pytest.MonkeyPatch) -> StandIn:
     """Returns an environment whose stacks are already written."""
 
-    def written(_: str | None, __: Path) -> list[StackFolder]:
+    def written(_: str | None, __: Path, *, state: bool) -> list[StackFolder]:
+        assert not state
         return ordered_stacks(synthesized)
 
     monkeypatch.setattr(destroying, "synthesize", written)

@@ -80,6 +80,60 @@ def test_extension_adds_resources_and_outputs_to_the_stacks(
     assert "lab_stacks" not in json.dumps(stacks)
 
 
+SECOND = """import fairway_constructs as az
+def extend(network, data, compute):
+    second = az.Construct(network, "second")
+    az.place_in_group(second, environment="lab-second", location="westeurope")
+    az.Network(second, "net", address_space="10.77.0.0/16", private_endpoints=False)
+    az.Storage(data, "more", containers=["abc"], network=network.network, account="labmore")
+    cluster = az.Cluster(
+        compute, "extra", size="Standard_HB120rs_v3", nodes=1, network=network.network
+    )
+    compute.add_target(cluster)
+"""
+
+
+def test_extension_adds_constructs_of_kinds_that_the_environment_has(
+    extended: Callable[[str], dict[str, Any]],
+) -> None:
+    before, after = extended("def extend(network, data, compute): ...\n"), extended(SECOND)
+    for role, stack in before.items():
+        for kind, own in stack["resource"].items():
+            assert own.items() <= after[role]["resource"][kind].items(), "nothing else changes"
+    assert len(after["network"]["resource"]["azurerm_virtual_network"]) == 2
+    old, new = (each["compute"]["output"]["targets"]["value"] for each in (before, after))
+    assert [each["name"] for each in new] == ["box", "extra"]
+    assert new[0] == old[0]
+    assert new[1]["ssh"]["host"].startswith("${azurerm_network_interface.")
+
+
+@pytest.mark.parametrize(("command", "done"), [("cost", "counted"), ("diagram", "drawn")])
+def test_extension_is_said_to_be_left_out_where_only_the_file_is_read(
+    extended: Callable[[str], dict[str, Any]],
+    fairway: Callable[..., int],
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    command: str,
+    done: str,
+) -> None:
+    extended(SECOND)
+    options = ["--offline"] if command == "cost" else []
+    assert fairway(command, "lab.yaml", *options) == 0
+    assert f"lab_stacks.py: what `extend` adds is not {done} here" in capfd.readouterr().err
+    (tmp_path / "fairway.yaml").write_text("environment: lab\n")
+    assert fairway(command, "lab.yaml", *options) == 0
+    assert "extend" not in capfd.readouterr().err
+
+
+def test_extension_cannot_add_two_targets_of_one_name(
+    extended: Callable[[str], dict[str, Any]],
+) -> None:
+    twice = "    compute.add_target(cluster)\n"
+    finding = refused(lambda: extended(SECOND + twice), "two targets are called `extra`")
+    assert finding.location is not None
+    assert finding.location.line == SECOND.count("\n") + 1
+
+
 def test_extension_of_generated_classes_keeps_their_blocks_in_hcl(
     extended: Callable[[str], dict[str, Any]], tmp_path: Path
 ) -> None:

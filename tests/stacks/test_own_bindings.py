@@ -118,7 +118,7 @@ def test_bindings_without_terraform_write_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(UserError, match="Terraform is not on PATH") as caught:
+    with pytest.raises(UserError, match="neither Terraform nor OpenTofu is on PATH") as caught:
         write_bindings([APPS], tmp_path / "lab_bindings")
     assert caught.value.exit_code == 4
     assert not (tmp_path / "lab_bindings").exists()

@@ -208,7 +208,7 @@ def test_plan_without_terraform_synthesizes_nothing(
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("CDKTF_OUTDIR", str(tmp_path / "out"))
     assert fairway("plan", "demo") == 4
-    assert "install it: https://" in capfd.readouterr().err
+    assert "install Terraform: https://" in capfd.readouterr().err
     assert not (tmp_path / "out").exists()
 
 

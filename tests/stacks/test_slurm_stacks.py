@@ -353,7 +353,7 @@ class TestSchedulerScript:
     ) -> None:
         (tmp_path / "rules").write_text("add qos old\n\nmodify qos old set Priority=1 Preempt=\n")
         status, ran = run()
-        assert status == 0, "what is there already is no fault"
+        assert status == 0, "what is already there is no fault"
         told = [line for line in ran if "--immediate" in line]
         assert told == [
             "sacctmgr --immediate add qos old",

@@ -97,6 +97,70 @@ def test_state_stack_that_is_unreachable_or_unused_is_refused(
         written(everything.replace(old, new), state=True)
 
 
+def test_state_account_is_planned_deployed_and_destroyed_alone(
+    terraform: Any,
+    tmp_path: Path,
+    everything: str,
+    fairway: Callable[..., int],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lab, report = tmp_path / "lab.yaml", tmp_path / "report"
+    lab.write_text(everything)
+    monkeypatch.setenv("CDKTF_OUTDIR", str(tmp_path / "out"))
+    state = [str(lab), "--stack", "state"]
+    approved = ["--approved", str(report / "review.json")]
+    assert fairway("plan", *state, "--report", str(report)) == 0
+    assert fairway("deploy", *state, *approved) == 0
+    assert fairway("destroy", *state, "--report", str(report)) == 3
+    allow = ["--allow", "azurerm_managed_disk.lab-state"]
+    assert fairway("destroy", *state, *approved, *allow) == 0
+    done = [(each["stack"], each["command"]) for each in terraform.calls()]
+    assert {stack for stack, _ in done} == {"lab-state"}
+    assert [command for _, command in done if command == "apply"] == ["apply", "apply"]
+
+
+@pytest.mark.parametrize("command", ["plan", "deploy", "destroy"])
+def test_state_account_of_a_variable_is_refused_where_there_is_an_option(
+    command: str,
+    everything: str,
+    tmp_path: Path,
+    fairway: Callable[..., int],
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    (lab := tmp_path / "lab.yaml").write_text(everything)
+    monkeypatch.setenv("FAIRWAY_STACKS", "state")
+    assert fairway(command, str(lab)) == 2
+    said = capfd.readouterr().err
+    assert "FAIRWAY_STACKS is set" in said
+    assert "--stack state" in said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["deploy", "--stack", "compute"], "`--stack compute`: only `state`"),
+        (["plan", "--stack", "data"], "`--stack data`: only `state`"),
+        (["destroy", "--stack", "state", "--stack", "data"], "`state` goes alone"),
+    ],
+)
+def test_state_account_is_the_only_stack_without_the_others(
+    terraform: Any,
+    arguments: list[str],
+    said: str,
+    everything: str,
+    tmp_path: Path,
+    fairway: Callable[..., int],
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    (lab := tmp_path / "lab.yaml").write_text(everything)
+    monkeypatch.setenv("CDKTF_OUTDIR", str(tmp_path / "out"))
+    assert fairway(*arguments, str(lab)) == 2
+    assert said in capfd.readouterr().err
+    assert terraform.calls() == []
+
+
 def test_state_backends_in_the_documentation_are_accepted(repository: Path) -> None:
     lines = re.findall(r"^state: \{backend.*", (repository / "docs/state.md").read_text(), re.M)
     for line in lines:
@@ -242,6 +306,9 @@ def test_state_backend_refuses_every_credential(backend: str, name: str, variabl
         ('{backend: http, address: "https://me:hunter2@x/"}', "state.address"),
         ("{backend: kubernetes, exec: [{env: {MY_TOKEN: hunter2}}]}", "state.exec.env.MY_TOKEN"),
         ("{backend: kubernetes, confg: x, token: hunter2}", "state.token"),
+        ('{backend: http, address: "https://x", headers: {Authorization: hunter2}}', "`headers`"),
+        ('{backend: http, address: "https://x", bearer_token: hunter2}', "`bearer_token`"),
+        ('{backend: http, address: "https://x", adres: "https://me:hunter2@x"}', "`adres`"),
     ],
 )
 def test_state_line_with_a_credential_is_not_printed(
@@ -300,6 +367,9 @@ def test_state_backend_refuses_hidden_credentials(
         ("s3", {"key": 5}, "`key` takes text", 'key: "lab"'),
         ("local", {"path": True}, "`path` takes text", 'path: "lab"'),
         ("cloud", {"workspaces": {"name": 5}}, "`workspaces.name` takes text", 'name: "lab"'),
+        ("http", {"headers": {"Authorization": "Bearer x"}}, "takes no `headers`", "it takes"),
+        ("s3", {"assume_role": {"secret_key": "y"}}, "takes no `secret_key`", "one of: duration"),
+        ("gcs", {"nested": {"password": "y"}}, "takes no `nested`", "one of: backend"),
         ("S3", {}, "`backend`: expected one of", "did you mean `s3`?"),
         ("http", {"address": "https://x/{stak}"}, "`address` has `{stak}`", "is `{stack}`"),
         ("http", {"address": "x/{stack}"}, "not begin with https://", "https://x/{stack}"),
@@ -313,11 +383,21 @@ def test_state_backend_refuses_hidden_credentials(
     ],
 )
 def test_state_backend_refuses_unknown_or_invalid_settings(
-    backend: Literal["s3", "cloud", "http"], settings: dict[str, Any], message: str, hint: str
+    backend: Literal["s3", "cloud", "http", "gcs"],
+    settings: dict[str, Any],
+    message: str,
+    hint: str,
 ) -> None:
     finding = refused(lambda: OtherState(backend=backend, **settings))
     assert message in finding.message
     assert hint in finding.hint
+
+
+def test_state_secret_in_a_label_is_to_be_removed_and_not_set_in_a_variable() -> None:
+    labels = {"token": "hunter2"}
+    finding = refused(lambda: OtherState(backend="kubernetes", secret_suffix="x", labels=labels))
+    assert finding.message.endswith("`labels.token` is a credential, which a file must not hold")
+    assert finding.hint == "remove it"
 
 
 def test_state_azurerm_setting_with_own_field_suggests_the_field() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
@@ -128,6 +128,11 @@ def surroundings(scope: Construct) -> Surroundings:
     return known
 
 
+def end_short_addresses(stack: Stack) -> None:
+    """Gives what is made in the stack from now on an address made from its path."""
+    vars(stack)["_inside"] = replace(surroundings(stack), short=False)
+
+
 def _foreign(scope: Construct) -> Surroundings:
     """Returns the surroundings of a scope that is a stack, or a construct of a class that is not
     ours."""
@@ -141,7 +146,7 @@ def _foreign(scope: Construct) -> Surroundings:
         where = "/".join(each.node.id for each in scopes[1:])
         raise UserError.of(
             "no-stack",
-            f"{where} stands in no stack" if where else "the app itself is no stack",
+            f"{where} is in no stack" if where else "the app itself is no stack",
             "pass a stack, such as an `EnvironmentStack`, or a construct in one",
         ) from None
     around = tuple(scopes[scopes.index(stack) + 1 :])
@@ -218,7 +223,7 @@ class Component(Construct):
     ...     def __init__(self, scope, id):
     ...         super().__init__(scope, id)
     ...         self.group = ResourceGroup(self, "group", name=id, location="westeurope")
-    >>> Room(stack, "here"), Room(stack, "there")  # doctest: +SKIP
+    >>> Room(stack, "here"), Room(stack, "there")
     """
 
     __signature__ = Signature()

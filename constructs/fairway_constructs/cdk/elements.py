@@ -141,7 +141,7 @@ class Arguments:
 
 
 def _token(value: object) -> None:
-    """Raises TypeError for a value that is none of the CDK's own."""
+    """Raises TypeError for a value that is not one of the CDK's own."""
     kind = type(value)
     of_library = hasattr(kind, "__jsii_type__") or kind.__module__.startswith("jsii.")
     if not (of_library or hasattr(value, "creation_stack")):
@@ -209,6 +209,11 @@ class Resource(_Element, TerraformResource):
     """A managed resource; the generated classes name their type and arguments.
 
     `attributes` maps Terraform's names to plain values, blocks or None, which is omitted.
+
+    >>> class ContainerAppEnvironment(Resource):
+    ...     TYPE = "azurerm_container_app_environment"
+    >>> apps = ContainerAppEnvironment(stack, "apps", {"name": "cae", **stack.place.common})
+    >>> apps.reference("default_domain")
     """
 
     PROVIDER: ClassVar[TerraformProviderGeneratorMetadata | None] = AZURERM
@@ -239,7 +244,13 @@ class Resource(_Element, TerraformResource):
 
 
 class DataSource(_Element, TerraformDataSource):
-    """A data source: like `Resource`, but read and never created."""
+    """A data source: like `Resource`, but read and never created.
+
+    >>> class DataUserAssignedIdentity(DataSource):
+    ...     TYPE = "azurerm_user_assigned_identity"
+    >>> found = {"name": "team", "resource_group_name": "team-rg"}
+    >>> DataUserAssignedIdentity(stack, "team", found).reference("principal_id")
+    """
 
     def __init__(
         self,
@@ -321,6 +332,8 @@ class Lifecycle:
 
     `ignore_changes` takes attribute names or "all"; `replace_triggered_by` takes
     resources of the same stack, or addresses such as "terraform_data.x.output".
+
+    >>> Lifecycle(prevent_destroy=True, ignore_changes=["tags"])
     """
 
     prevent_destroy: bool = False

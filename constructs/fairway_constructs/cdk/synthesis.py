@@ -32,7 +32,12 @@ _CIRCLE = re.compile(r"Cannot add dependency (\S+) to (\S+), because it would ca
 
 
 class App(CdktfApp):
-    """The root of all stacks; `synth` writes them below `outdir`, and raises the errors found."""
+    """The root of all stacks; `synth` writes them below `outdir`, and raises the errors found.
+
+    >>> app = App(outdir="cdktf.out")
+    >>> lab = EnvironmentStack(app, "lab", location="westeurope")
+    >>> app.synth()
+    """
 
     def __init__(
         self, *, outdir: str | Path | None = None, hcl_output: bool = False, **options: Any
@@ -139,7 +144,7 @@ class Aspect:
     ...     def visit(self, node):
     ...         if isinstance(node, Resource) and node.given("priority") == "Spot":
     ...             raise UserError.of("spot", f"{node.terraform_address} is of Spot nodes")
-    >>> Aspects.of(stack).add(NoSpot())  # doctest: +SKIP
+    >>> Aspects.of(stack).add(NoSpot())
     """
 
     def __init_subclass__(cls) -> None:
@@ -182,7 +187,11 @@ class _Visitor(Aspect):
 class Aspects:
     """The aspects of a construct, which visit it and all below it when the stack is written.
 
-    >>> Aspects.of(stack).add(NoSpot())  # doctest: +SKIP
+    >>> class NoSpot(Aspect):
+    ...     def visit(self, node):
+    ...         if isinstance(node, Resource) and node.given("priority") == "Spot":
+    ...             raise UserError.of("spot", f"{node.terraform_address} is of Spot nodes")
+    >>> Aspects.of(stack).add(NoSpot())
     """
 
     def __init__(self, scope: Construct) -> None:

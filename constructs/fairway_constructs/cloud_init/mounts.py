@@ -31,6 +31,9 @@ class Mount:
 
     With `root` the root of a node is root there too, and opens its top folder to every user;
     otherwise the server has done so, and refuses root.
+
+    >>> Mount(name="home", type="nfs", options="vers=4.1,hard", source="nfs.example.com:/srv/home",
+    ...       path="/home")
     """
 
     name: str
@@ -58,7 +61,10 @@ class Mount:
 
 @runtime_checkable
 class Mounted(Protocol):
-    """A file system of machines, such as an `NfsServer`, or its `Mount`."""
+    """A file system of machines, such as an `NfsServer`, or its `Mount`.
+
+    >>> home.mount
+    """
 
     @property
     def mount(self) -> Mount:

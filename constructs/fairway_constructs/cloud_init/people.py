@@ -78,6 +78,9 @@ class Accounts:
     runs queue in `queue` if no scheduler does that; if several nodes share its file system, each
     user also gets a key that these nodes accept. With `containers` users may run containers in
     their jobs, also those who are `signed_in` with Entra ID, by name.
+
+    >>> ada = Person(name="ada", keys=["ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGg1WIweWjybO9m6h4cr"])
+    >>> Accounts(people=[ada], homes=Homes("/data/home", "/data"))
     """
 
     people: Sequence[Person]

@@ -50,6 +50,10 @@ class SlurmNode:
     `client_id` is that of the identity with which it reads the key; `facts` are the expectations of
     its health check; the secrets of users' jobs are in `people_vault`, or "". `packages` are the
     scheduler's too. All but these, `partition` and `facts` may be references.
+
+    >>> SlurmNode(partition="nd", scheduler=scheduler.address, vault=slurm.vault_url,
+    ...           client_id=slurm.nodes.client_id, facts=NodeFacts(gpus=8),
+    ...           packages=Packages(version="23.11"))
     """
 
     partition: str

@@ -65,8 +65,8 @@ class GpuCluster(TakesJobs):
 
     >>> GpuCluster(stack, "pair", nodes=2, size="Standard_ND96isr_H100_v5",
     ...            image="ubuntu-hpc-2404", subnet=network.subnet("compute"),
-    ...            identity=identity, mounts=[server],
-    ...            spot=Spot(restore="1h"))  # doctest: +SKIP
+    ...            identity=identity, mounts=[home],
+    ...            spot=Spot(restore="1h"))
     """
 
     def __init__(

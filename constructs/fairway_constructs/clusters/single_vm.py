@@ -68,8 +68,8 @@ class SingleVm(TakesJobs):
 
     >>> box = SingleVm(stack, "box", size="Standard_NC24ads_A100_v4",
     ...                image="ubuntu-hpc-2404", subnet=network.subnet("compute"),
-    ...                identity=identity)  # doctest: +SKIP
-    >>> box.main_host  # doctest: +SKIP
+    ...                identity=identity)
+    >>> box.main_host
     """
 
     def __init__(

@@ -34,8 +34,8 @@ class Cluster(TakesJobs):
     `GpuCluster` or `SingleVm`.
 
     >>> h100 = Cluster(stack, "h100", size="Standard_ND96isr_H100_v5", nodes=2, network=network,
-    ...                mounts=[home])  # doctest: +SKIP
-    >>> storage.grant_read_write(h100)  # doctest: +SKIP
+    ...                mounts=[home])
+    >>> storage.grant_read_write(h100)
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class Cluster(TakesJobs):
         if subnet is None and network is None:
             raise UserError.of(
                 "no-subnet",
-                f"cluster `{name}` stands in no network",
+                f"cluster `{name}` has no network",
                 "pass `network=`, or `subnet=`",
             )
         self.identity: IIdentity = identity or Identity(self, name)

@@ -35,9 +35,9 @@ class AzureFiles(FileSystem, Service):
     endpoints, or from `subnets`. In a stack with `protect` neither Terraform nor Azure deletes
     it; `lock` overrides this for Azure. With `customer_managed_key` that key encrypts the account.
 
-    >>> files = AzureFiles(stack, "home", path="/home")  # doctest: +SKIP
-    >>> files.private_endpoints(network)  # doctest: +SKIP
-    >>> files.mount, files.throughput_mbps  # doctest: +SKIP
+    >>> files = AzureFiles(stack, "home", path="/home")
+    >>> files.private_endpoints(network)
+    >>> files.mount, files.throughput_mbps
     """
 
     LINKS: ClassVar = {"": "file"}

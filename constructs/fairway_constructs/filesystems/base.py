@@ -45,6 +45,8 @@ class FileSystem(Component):
 
     `mount` is how nodes mount it; `throughput_mbps` is its maximum throughput, in MB/s, and
     `limited_by` the bottleneck. `virtual_machine` is the VM that serves it, if any.
+
+    >>> home.mount.path, home.throughput_mbps, home.limited_by
     """
 
     mount: Mount

@@ -23,8 +23,8 @@ class Blobfuse(FileSystem):
     does not have.
 
     >>> blobs = Blobfuse(stack, "datasets", path="/datasets", storage=storage,
-    ...                  container="datasets")  # doctest: +SKIP
-    >>> blobs.mount, blobs.throughput_mbps  # doctest: +SKIP
+    ...                  container="datasets")
+    >>> blobs.mount, blobs.throughput_mbps
     """
 
     def __init__(

@@ -46,6 +46,9 @@ class BlobImport:
     """The `container` whose blobs become files, and its account, whose keys are enabled.
 
     Azure reads them as `service_principal`, an object id, once all of `ready` exist.
+
+    >>> BlobImport(storage=storage, container="datasets",
+    ...            service_principal="00000000-0000-0000-0000-000000000000")
     """
 
     storage: IStorage
@@ -66,8 +69,7 @@ class Lustre(FileSystem, Service):
 
     >>> lustre = Lustre(stack, "fast", subnet=network.subnet("lustre"),
     ...                 path="/lustre", tib=48)
-    ... # doctest: +SKIP
-    >>> lustre.mount, lustre.throughput_mbps  # doctest: +SKIP
+    >>> lustre.mount, lustre.throughput_mbps
     """
 
     # Source: Azure Monitor, supported logs of Microsoft.StorageCache/amlFilesystems.

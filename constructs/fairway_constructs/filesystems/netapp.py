@@ -34,8 +34,8 @@ class NetApp(FileSystem, Service):
     `diagnostic_settings` register the feature of file access logs in the subscription.
 
     >>> volume = NetApp(stack, "data", subnet=network.subnet("netapp"),
-    ...                 path="/data", tib=4)  # doctest: +SKIP
-    >>> volume.mount, volume.throughput_mbps  # doctest: +SKIP
+    ...                 path="/data", tib=4)
+    >>> volume.mount, volume.throughput_mbps
     """
 
     # Accesses to files: only in some regions, with a feature of the subscription and audit entries

@@ -20,8 +20,8 @@ class NfsExport(FileSystem):
     a folder in its top folder. `mbps` is the throughput of its server.
 
     >>> home = NfsExport(stack, "home", path="/home", host="nfs.example.com", export="/srv/home",
-    ...                  mbps=2000)  # doctest: +SKIP
-    >>> home.mount, home.throughput_mbps  # doctest: +SKIP
+    ...                  mbps=2000)
+    >>> home.mount, home.throughput_mbps
     """
 
     def __init__(

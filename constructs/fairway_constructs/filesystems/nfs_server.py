@@ -121,8 +121,8 @@ class NfsServer(FileSystem, Service):
     `managed_identities` are for other programs on the VM.
 
     >>> server = NfsServer(stack, "data", subnet=network.subnet("storage"), path="/data",
-    ...                    disks=Disks(count=4, gib=2048))  # doctest: +SKIP
-    >>> server.mount, server.throughput_mbps  # doctest: +SKIP
+    ...                    disks=Disks(count=4, gib=2048))
+    >>> server.mount, server.throughput_mbps
     """
 
     # Azure itself only knows a VM's load; with `monitored` the agent sends the system's log.

@@ -78,6 +78,8 @@ class Autoscale(Model, defer_build=True):
     Batch counts the instances of a multi-instance task while it waits, but a running one as
     a single task. So a pool for MPI does not shrink while any job runs, and grows by what new
     jobs wait for, unless `nodes_per_job` says how many nodes to count for a running job.
+
+    >>> autoscale = Autoscale(scenario="pending_tasks")
     """
 
     scenario: ScenarioName | None = None

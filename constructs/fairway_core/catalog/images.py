@@ -28,7 +28,11 @@ class Plan:
 
 @dataclass(frozen=True, kw_only=True)
 class Image:
-    """A row of images.toml."""
+    """A row of images.toml.
+
+    >>> image("ubuntu-hpc-2404").sku
+    '2404'
+    """
 
     alias: str
     publisher: str

@@ -62,7 +62,11 @@ class Health:
 class VmSize:
     """A row of vm_sizes.toml; an empty string or None is an unknown value. A size with fewer vCPUs
     than its machine is `constrained_from` the full size, and counts as much against the quota:
-    `quota_vcpus`. `unsupported` is the reason why Fairway does not use a size that Azure offers."""
+    `quota_vcpus`. `unsupported` is the reason why Fairway does not use a size that Azure offers.
+
+    >>> vm_size("Standard_ND96isr_H100_v5").cores
+    96
+    """
 
     name: str
     series: str

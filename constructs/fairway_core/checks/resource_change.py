@@ -98,7 +98,7 @@ class ResourceChange:
         return _REASONS.get(asked, "") if isinstance(asked, str) else ""
 
     def _changed(self) -> list[str]:
-        """Returns the attributes with changed values, as far as these are known."""
+        """Returns the attributes whose values are known to change."""
         before = self.before
         known = (name for name, value in self.after.items() if value is not None)
         return sorted(

@@ -46,7 +46,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Estimate:
-    """Costs of an environment, as far as prices are known."""
+    """Costs of an environment, of everything that has a known price."""
 
     currency: str
     lines: tuple[Line, ...]

@@ -25,7 +25,7 @@ from fairway_core.cost.parts import (
     vms,
     without_meter,
 )
-from fairway_core.json_values import first_block
+from fairway_core.json_values import first_block, quantity
 
 _Attributes = Mapping[str, Any]
 
@@ -35,8 +35,6 @@ _ONE_KIND = re.compile(
     r"^\$Target\w+Nodes = 0;\n\$Target(Dedicated|LowPriority)Nodes = total;", re.MULTILINE
 )
 _LUSTRE = "azurerm_managed_lustre_file_system"
-# Larger quantities would give meaningless sums.
-_MOST = 1e12
 _UNKNOWN_NUMBER = "its number is known after apply"
 
 
@@ -55,7 +53,7 @@ def is_priced(type: str) -> bool:  # noqa: A002
 
 
 def _scale_set(attributes: _Attributes) -> list[Part]:
-    size, instances = attributes.get("sku"), _number(attributes.get("instances"))
+    size, instances = attributes.get("sku"), quantity(attributes.get("instances"))
     if not isinstance(size, str) or instances is None:
         return [Part("nodes", reason=_UNKNOWN_NUMBER)]
     return _with_os_disks(size, ONE.times(instances), attributes)
@@ -73,7 +71,7 @@ def _with_os_disks(size: str, counts: Counts, attributes: _Attributes) -> list[P
     disk = first_block(attributes.get("os_disk"))
     if disk.get("diff_disk_settings"):
         return [nodes]  # their disks are local to the nodes
-    kind, gib = _kind_of_disk(disk), _number(disk.get("disk_size_gb"))
+    kind, gib = _kind_of_disk(disk), quantity(disk.get("disk_size_gb"))
     if kind is None:
         return [nodes, Part("system disk", reason="its kind is not known")]
     return [nodes, *disks(kind, gib, counts)]
@@ -85,11 +83,11 @@ def _kind_of_disk(attributes: _Attributes) -> str | None:
 
 
 def _disk(attributes: _Attributes) -> list[Part]:
-    kind, gib = _kind_of_disk(attributes), _number(attributes.get("disk_size_gb"))
+    kind, gib = _kind_of_disk(attributes), quantity(attributes.get("disk_size_gb"))
     if kind is None or not gib:
         return [Part("disk", reason="its kind or size is not known")]
-    iops = _number(attributes.get("disk_iops_read_write"))
-    mbps = _number(attributes.get("disk_mbps_read_write"))
+    iops = quantity(attributes.get("disk_iops_read_write"))
+    mbps = quantity(attributes.get("disk_mbps_read_write"))
     return disks(kind, gib, iops=iops, mbps=mbps)
 
 
@@ -112,7 +110,7 @@ def _pool(attributes: _Attributes) -> list[Part]:
         reason = "how many nodes it has is known after apply"
         return [Part(f"nodes of {size}", reason=reason)]
     kinds = (("target_dedicated_nodes", False), ("target_low_priority_nodes", True))
-    counts = [(_number(scale.get(key)), spot) for key, spot in kinds]
+    counts = [(quantity(scale.get(key)), spot) for key, spot in kinds]
     return [vms(size, ONE.times(count), spot=spot) for count, spot in counts if count]
 
 
@@ -127,14 +125,14 @@ def _node_pool(attributes: _Attributes) -> list[Part]:
     size = attributes.get("vm_size")
     scaled = attributes.get("auto_scaling_enabled") is True
     limits = ("min_count", "max_count") if scaled else ("node_count", "node_count")
-    least, most = (_number(attributes.get(limit)) for limit in limits)
+    least, most = (quantity(attributes.get(limit)) for limit in limits)
     if not isinstance(size, str) or least is None or most is None:
         return [Part("nodes", reason=_UNKNOWN_NUMBER)]
     counts = Counts(least, most, least)
     nodes = vms(size, counts, spot=attributes.get("priority") == "Spot")
     if attributes.get("os_disk_type") == "Ephemeral":
         return [nodes]
-    return [nodes, *disks("premium", _number(attributes.get("os_disk_size_gb")), counts)]
+    return [nodes, *disks("premium", quantity(attributes.get("os_disk_size_gb")), counts)]
 
 
 def _share(attributes: _Attributes) -> list[Part]:
@@ -147,7 +145,7 @@ def _share(attributes: _Attributes) -> list[Part]:
 
 
 def _netapp(attributes: _Attributes) -> list[Part]:
-    tib, level = _number(attributes.get("size_in_tb")), attributes.get("service_level")
+    tib, level = quantity(attributes.get("size_in_tb")), attributes.get("service_level")
     if tib is None or not isinstance(level, str):
         return [Part("pool", reason="its size is not known")]
     return [netapp_pool(level, tib)]
@@ -155,7 +153,7 @@ def _netapp(attributes: _Attributes) -> list[Part]:
 
 def _lustre(attributes: _Attributes) -> list[Part]:
     # Size and level determine the price, which is unknown.
-    tib, level = _number(attributes.get("storage_capacity_in_tb")), attributes.get("sku_name")
+    tib, level = quantity(attributes.get("storage_capacity_in_tb")), attributes.get("sku_name")
     return without_meter(_LUSTRE, f"{tib} TiB, {level}" if tib and level else "file system")
 
 
@@ -172,12 +170,6 @@ def _of_sku(family: str, attributes: _Attributes) -> list[Part]:
     if not isinstance(sku, str):
         return [Part(family, reason="its sku is not known")]
     return [Part(f"{sku} {family}", f"{family}/{sku}")]
-
-
-def _number(value: Any) -> int | None:
-    """Returns an integer, or None for no number, or one larger than any real quantity."""
-    known = isinstance(value, int | float) and abs(value) < _MOST
-    return int(value) if known else None
 
 
 _MAKERS: dict[str, Callable[[_Attributes], list[Part]]] = {

@@ -44,6 +44,8 @@ class Person(Model, defer_build=True):
 
     The home directory is on the shared file system, closed to others. Without `keys`, a person
     signs in to single VMs with Entra ID, which creates the account and the home directory.
+
+    >>> ada = Person(name="ada@contoso.com", entra="00000000-0000-0000-0000-000000000000")
     """
 
     name: str
@@ -214,7 +216,10 @@ class DataRole:
 
 @dataclass(frozen=True)
 class Researcher:
-    """A user or group with data roles, by object id, or None for the first deployer, and `why`."""
+    """A user or group with data roles, by object id, or None for the first deployer, and `why`.
+
+    >>> ada = Researcher("ada", "trains models")
+    """
 
     key: str
     why: str

@@ -27,7 +27,10 @@ if TYPE_CHECKING:
 
 
 class Dns(Model, defer_build=True):
-    """DNS servers of the network, and the zones in which private endpoints have their names."""
+    """DNS servers of the network, and the zones in which private endpoints have their names.
+
+    >>> dns = Dns(servers=["10.0.0.4"])
+    """
 
     servers: tuple[Address, ...] = Field(default=(), max_length=20)
     """Addresses of DNS servers for nodes, for example those of a hub; by default Azure's own."""
@@ -80,7 +83,10 @@ _WITH_EXISTING = frozenset({"existing", "private_endpoints", "dns", "proxy"})
 
 
 class Firewall(Model, defer_build=True):
-    """Internet access through an existing firewall, in a network of `peerings:`."""
+    """Internet access through an existing firewall, in a network of `peerings:`.
+
+    >>> firewall = Firewall(next_hop="10.0.0.4")
+    """
 
     next_hop: Address
     """The private address of the firewall."""

@@ -35,6 +35,8 @@ class Schedule(Model, defer_build=True):
 
     A stopped node costs nothing but its disks. What runs on it when it is stopped is lost, as in
     a power cut, unless it has written a checkpoint.
+
+    >>> schedule = Schedule(start="08:00", stop="18:00")
     """
 
     stop: Time

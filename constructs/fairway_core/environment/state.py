@@ -14,7 +14,7 @@ from fairway_core.naming import check_name
 from fairway_core.suggestions import did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
 # A list, not a tuple: an earlier validator has made it from the file's text.
 _Value = str | int | bool | list[str]
@@ -48,8 +48,13 @@ class _Backend(Model, defer_build=True):
         settings = {name: given[name] for name in given if name not in cls.model_fields}
         for path, value in _each(settings):
             _refuse_credential(path, value, facts, str(settings.get("hostname", "")))
+        hidden = any(_holds_secret(path, value) for path, value in _each(settings))
         for path, value in _each(settings):
-            _refuse_unknown(path, value, facts, backend, [*cls.model_fields])
+            try:
+                _refuse_unknown(path, value, facts, backend, [*cls.model_fields])
+            except FieldError as error:  # an unknown setting may hold one, also on the same line
+                error.secret = hidden
+                raise
             if backend == "http":
                 _refuse_bad_address(path, str(value))
         for name in facts.get("required", ()):
@@ -74,27 +79,24 @@ def _each(settings: Any, above: _Path = ()) -> Iterator[tuple[_Path, Any]]:
 
 def _refuse_credential(path: _Path, value: Any, facts: dict[str, Any], host: str) -> None:
     """Raises FieldError for a secret, with the environment variable that must hold it instead."""
-    from fairway_core.secret_values import (  # most files do not need it
-        contains_secret,
-        is_secret_name,
-    )
+    from fairway_core.secret_values import is_secret_name  # most files do not need it
 
-    name = ".".join(path)
+    name, block = ".".join(path), ".".join(path[:-1])
     variable = facts.get("credentials", {}).get(name)
-    if variable or (len(path) > 1 and is_secret_name(path[-1]) and isinstance(value, str)):
-        variable = variable or path[-1]
+    own = block in facts.get("maps", ()) and isinstance(value, str) and is_secret_name(path[-1])
+    if variable or own:
+        # Of maps, only one is of a program's environment.
+        variable = variable or (path[-1] if block == "exec.env" else "")
         if "{host}" in variable:  # as in HCP Terraform's documentation
             host = (host or "app.terraform.io").replace(".", "_").replace("-", "__")
             variable = variable.format(host=host)
         raise FieldError(
             f"`{name}` is a credential, which a file must not hold",
-            f"remove it here, and set {variable} where Terraform runs",
+            f"remove it here, and set {variable} where Terraform runs" if variable else "remove it",
             path,
             secret=True,
         )
-    texts = value if isinstance(value, list | tuple) else [value]
-    texts = [text for text in texts if isinstance(text, str)]
-    if any(map(_hides_secret, texts)) or contains_secret(" ".join(texts)):
+    if _is_known(path, facts) and _hides_secret(value):
         variable = facts.get("addresses", {}).get(name, "it")
         raise FieldError(
             f"`{name}` holds a user or a password, which a file must not hold",
@@ -104,7 +106,23 @@ def _refuse_credential(path: _Path, value: Any, facts: dict[str, Any], host: str
         )
 
 
-def _hides_secret(text: str) -> bool:
+def _holds_secret(path: _Path, value: Any) -> bool:
+    """Returns True if a value is a secret by its name or its text."""
+    from fairway_core.secret_values import is_secret_name
+
+    return (isinstance(value, str) and is_secret_name(path[-1])) or _hides_secret(value)
+
+
+def _hides_secret(value: Any) -> bool:
+    """Returns True if a text, or the texts of a list, hold a secret."""
+    from fairway_core.secret_values import contains_secret
+
+    texts = value if isinstance(value, list | tuple) else [value]
+    texts = [text for text in texts if isinstance(text, str)]
+    return any(map(_is_address_with_secret, texts)) or contains_secret(" ".join(texts))
+
+
+def _is_address_with_secret(text: str) -> bool:
     """Returns True for an address with a user or a secret in its query, and for `password=…`."""
     from urllib.parse import parse_qsl
 
@@ -114,6 +132,20 @@ def _hides_secret(text: str) -> bool:
         return True
     query = parse_qsl(text.partition("?")[2]) if "://" in text else ()
     return any(is_secret_name(name) or name.lower() == "sig" for name, _ in query)
+
+
+def _known(block: Sequence[str], facts: dict[str, Any]) -> Collection[str]:
+    """Returns the names of the settings in a block, or in the backend itself."""
+    nested = facts.get("nested", {})
+    if block:
+        return nested.get(".".join(block), ())  # type: ignore[no-any-return]
+    return [*facts.get("required", ()), *facts["optional"], *nested]
+
+
+def _is_known(path: _Path, facts: dict[str, Any]) -> bool:
+    """Returns True for a setting of the backend, or one of the user's in a map."""
+    *block, last = path
+    return ".".join(block) in facts.get("maps", ()) or last in _known(block, facts)
 
 
 def _refuse_unknown(
@@ -126,9 +158,8 @@ def _refuse_unknown(
         return
     if hint := facts.get("instead", {}).get(name):
         raise FieldError(f"`{name}` is no setting here", hint, path, of_key=True)
-    known = nested.get(block[0], ()) if block else [*facts.get("required", ()), *facts["optional"]]
-    if last not in known and name not in nested:
-        names = sorted({*known, *(() if block else [*nested, *fields])})
+    if not _is_known(path, facts):
+        names = sorted({*_known(block, facts), *(() if block else fields)})
         hint = did_you_mean(last, names) or f"it takes {', '.join(names)}"
         of = f"`{block[0]}` of backend `{backend}`" if block else f"backend `{backend}`"
         raise FieldError(f"{of} takes no `{last}`", hint, path, of_key=True)

@@ -74,7 +74,7 @@ def summary_of_stack(stack: StackReview) -> str:
         return counted
     if stack.promised:
         return f"waits for other stacks; then {counted}"
-    known = f"; as far as it is known, {counted}" if stack.planned else ""
+    known = f"; known so far: {counted}" if stack.planned else ""
     return f"waits for other stacks{known}"
 
 

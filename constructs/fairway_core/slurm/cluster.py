@@ -178,7 +178,10 @@ class Cloud:
 
 @dataclass(frozen=True, kw_only=True)
 class Qos:
-    """A quality of service: the priority and limit of its jobs, and whose jobs they preempt."""
+    """A quality of service: the priority and limit of its jobs, and whose jobs they preempt.
+
+    >>> urgent = Qos(priority=100, preempts=("normal",))
+    """
 
     priority: int = 0
     preempts: tuple[str, ...] = ()

@@ -38,6 +38,8 @@ class NodeFacts:
     `adapter_gbps` is the rate of each InfiniBand adapter in Gb/s; `mounts` are paths that must be
     mounted, `folders` those that must have `free_gib` GiB free, if they exist. With `image_checks`,
     a size's name in the HPC image's own checks, these run too before a node's first job.
+
+    >>> facts = NodeFacts(gpus=8, nvlink=True, adapters=8, adapter_gbps=400)
     """
 
     gpus: int = 0

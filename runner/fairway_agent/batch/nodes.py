@@ -166,7 +166,7 @@ class BatchNodes(Nodes):
         for each in changed[:_MOST_SAID]:
             say(f"the output {each}")
         if len(changed) > _MOST_SAID:
-            say(f"the same of {len(changed) - _MOST_SAID} more")
+            say(f"and {len(changed) - _MOST_SAID} more outputs like these")
         if "FAIRWAY_SCHEDULE" in os.environ:  # a folder of its own: Batch has one place for all
             kept = work / "kept" / folders.run / folders.task
             kept.mkdir(parents=True, exist_ok=True)

@@ -70,7 +70,7 @@ def send() -> int:
 
 
 def exit_reports_in(folder: Path, job: str) -> list[ExitReport]:
-    """Returns the exit reports of a job's tasks, as far as they could record them."""
+    """Returns the exit reports that a job's tasks could record."""
     found = []
     for path in sorted(folder.rglob("*.json")):
         with suppress(OSError, ValueError, RecursionError, InvalidRecord):

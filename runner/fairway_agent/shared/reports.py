@@ -27,7 +27,7 @@ class Piece(JsonRecord, label="a piece"):
 def pieces_of(
     files: Iterable[tuple[str, Path]], known: Mapping[str, int], budget: list[int]
 ) -> tuple[dict[str, Piece], bool]:
-    """Returns the piece of each file after its `known` bytes, by name, as far as the budget of
+    """Returns the piece of each file after its `known` bytes, by name, within the budget of
     bytes goes, which this reduces; also returns True if there is more."""
     more = False
     found: dict[str, Piece] = {}

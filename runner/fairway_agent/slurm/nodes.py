@@ -141,7 +141,7 @@ class Resources:
 
 def partition_resources(request: SubmitRequest) -> Resources:
     """Returns the resources that a run asks for in its partition. Raises AgentError if there is
-    none. The target's settings of a node are requested only as far as Slurm knows of them."""
+    none. The target's settings of a node are requested only if Slurm knows of them."""
     name, nodes = request.partition, []
     listed = commands.run(["sinfo", "-h", "-p", name, "-o", "%f|%G|%c|%m"]).split()
     if not listed:

@@ -65,6 +65,7 @@ def cost(
     from fairway_core.environment import load_environment
     from fairway_core.environment.selection import environment_file
     from fairway_runner.environment_costs import cost_facts
+    from fairway_stacks.extension import left_out
 
     if hours_per_day is not None and not 0 <= hours_per_day <= 24:
         message = f"--hours-per-day {hours_per_day:g}: a day has 24 hours"
@@ -83,6 +84,7 @@ def cost(
         _print_runs(environment, by, since, chosen, _region(region, prices), csv=csv, json_=json_)
         return
     loaded = load_environment(environment_file(environment))
+    warn(*left_out("counted"))
     parts = parts_of(loaded, region=_region(region, prices))
     chosen = _prices(prices, offline=offline)
     facts = cost_facts(loaded, parts, chosen, hours_per_day)

@@ -150,5 +150,5 @@ def _say(done: Transferred, where: str, *, json_: bool) -> None:
         print(json.dumps({**facts, "unchanged": done.unchanged}, indent=1))
         return
 
-    same = f"; {done.unchanged:,} were there already" if done.unchanged else ""
+    same = f"; {done.unchanged:,} were already there" if done.unchanged else ""
     print(f"{counted(len(done.files), 'file')}, {size(done.size)}, to {where}{same}")

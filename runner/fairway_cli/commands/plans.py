@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import sys
 from contextlib import contextmanager, suppress
@@ -15,10 +16,34 @@ import typer
 from typer import Argument, Exit, Option
 
 from fairway_cli.commands import arguments
+from fairway_cli.commands.synthesis import STACKS
 from fairway_core.findings import Finding, Severity, UserError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
+
+
+_OnlyState = Annotated[
+    str | None,
+    Option(metavar="state", help="Only the account that holds the state of the stacks."),
+]
+
+
+def _is_state(stack: str | None) -> bool:
+    """Returns True for `--stack state`. Raises UserError for another stack: they go together."""
+    _refuse_variable()
+    if stack not in (None, "state"):
+        message = f"`--stack {stack}`: only `state` is planned and deployed without the others"
+        raise UserError.of("unknown-stack", message, "leave it out; each stack is shown by itself")
+    return stack is not None
+
+
+def _refuse_variable() -> None:
+    """Raises UserError if FAIRWAY_STACKS is set, as for `cdktf`, which has no such option."""
+    if os.environ.get(STACKS):
+        message = f"{STACKS} is set, which only `fairway synth` follows"
+        hint = f"unset {STACKS}\nfor the account of the state: --stack state"
+        raise UserError.of("unknown-stacks", message, hint)
 
 
 def plan(
@@ -47,6 +72,7 @@ def plan(
     json_: arguments.JsonOption = False,
     allow: arguments.AllowOption = None,
     prices: arguments.PricesOption = None,
+    stack: _OnlyState = None,
 ) -> None:
     """Plan every stack of an environment, and review what would change.
 
@@ -68,16 +94,16 @@ def plan(
         print_error,
     )
 
-    form = form_of(markdown=markdown, json_=json_)
+    form, state = form_of(markdown=markdown, json_=json_), _is_state(stack)
     before = [plan for each in base or () for plan in base_plans(each)]
     with end_in_order(), files_can_be_written(), plan_folder(out) as folder:
         require_writable(report)
         plans = (
-            plan_offline(environment, folder)
+            plan_offline(environment, folder, state=state)
             if offline
-            else plan_live(environment, folder, allowed(allow))
+            else plan_live(environment, folder, allowed(allow), state=state)
         )
-        left = [] if offline else left_behind(ordered_stacks(usual_outdir()))
+        left = [] if offline or state else left_behind(ordered_stacks(usual_outdir()))
         found = Reviewer(before, allowed(allow), left, prices).review(plans)
         if report:
             write_report(found, report)
@@ -173,6 +199,7 @@ def deploy(
         Path | None, Option(metavar="DIR", help="Write the next review to approve to this folder.")
     ] = None,
     allow: arguments.AllowOption = None,
+    stack: _OnlyState = None,
 ) -> None:
     """Apply an approved plan, and nothing else.
 
@@ -194,6 +221,7 @@ def deploy(
     from fairway_stacks.plan.deploy import Person, deploy
     from fairway_stacks.plan.stacks import files_can_be_written
 
+    state = _is_state(stack)
     ask = typer.confirm if approved is None and sys.stdin.isatty() else None
     with end_in_order(), files_can_be_written():
         deploy(
@@ -203,6 +231,7 @@ def deploy(
             allow=allowed(allow),
             outputs_file=outputs_file,
             report=report,
+            state=state,
         )
 
 
@@ -239,7 +268,8 @@ def destroy(
         list[str] | None,
         Option(
             metavar="STACK",
-            help="Only compute, or data, or network, with those that read it. Repeatable.",
+            help="Only compute, or data, or network, with those that read it. Repeatable. Or "
+            "state: the account of their state.",
         ),
     ] = None,
     approved: Annotated[
@@ -267,6 +297,7 @@ def destroy(
     from fairway_stacks.plan.destroy import destroy
     from fairway_stacks.plan.stacks import files_can_be_written
 
+    _refuse_variable()
     ask = typer.confirm if approved is None and sys.stdin.isatty() else None
     with end_in_order(), files_can_be_written():
         destroy(

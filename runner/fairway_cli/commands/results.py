@@ -280,7 +280,7 @@ def fetch(
         print(printable(str(fetched.folder / name)))
     if len(fetched.files) > _SHOWN:
         print(f"… and {len(fetched.files) - _SHOWN:,} more")
-    same = f"; {fetched.unchanged:,} were there already" if fetched.unchanged else ""
+    same = f"; {fetched.unchanged:,} were already there" if fetched.unchanged else ""
     count = counted(len(fetched.files), "file")
     print(f"{count}, {size(fetched.size)}, in {fetched.folder}{same}")
     for each in fetched.lacking[:_SHOWN]:

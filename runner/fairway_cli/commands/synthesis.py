@@ -14,7 +14,7 @@ from fairway_cli.ending import warn
 from fairway_core.collector import collector_paused
 from fairway_core.findings import UserError
 
-_STACKS = "FAIRWAY_STACKS"
+STACKS = "FAIRWAY_STACKS"
 
 
 def synth(
@@ -40,9 +40,9 @@ def synth(
     from fairway_stacks.app import write_stacks
 
     with collector_paused():
-        file, choice = environment_file(environment), os.environ.get(_STACKS, "")
+        file, choice = environment_file(environment), os.environ.get(STACKS, "")
         if choice not in ("", "state"):
-            message = f"{_STACKS}: no stacks `{choice}`"
+            message = f"{STACKS}: no stacks `{choice}`"
             raise UserError.of("unknown-stacks", message, "set it to `state`, or unset it")
         stacks = write_stacks(file, warn=warn, state=choice == "state", hcl=hcl)
         facts, here = [], Path.cwd()
@@ -75,11 +75,13 @@ def diagram(
     from fairway_core.environment import load_environment
     from fairway_core.environment.selection import environment_file
     from fairway_runner.output_file import require_writable, write_diagram
+    from fairway_stacks.extension import left_out
 
     if output is not None:
         require_writable(output)
     file = environment_file(environment)
     picture = draw(load_environment(file), file.stem)
+    warn(*left_out("drawn"))
     if output is None:
         print(markdown(picture), end="")
     else:

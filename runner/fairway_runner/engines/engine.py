@@ -75,8 +75,8 @@ class Engine(outage.Patient):
         """Refuses jobs that can never run there; `needs` are programs for the main host's PATH."""
 
     def no_capacity(self, job: Job) -> str:
-        """Returns why a job submitted now would wait for nodes that are not available, as far as
-        the target knows; "" if it may start, or has its turn after others."""
+        """Returns why a job submitted now would wait for nodes that are not available, if the
+        target knows; "" if it may start, or has its turn after others."""
         return ""
 
     def begin_connection(self) -> None:
@@ -132,7 +132,7 @@ class Engine(outage.Patient):
             time.sleep(pause)
 
     def has_ended(self, run: RunFolder) -> bool:
-        """Returns True if a run has ended, as far as it is known here."""
+        """Returns True if a run is known here to have ended."""
         from fairway_runner.runs.records import known_state
 
         return known_state(run.folder).is_final

@@ -110,7 +110,7 @@ _SET = "export ARM_SUBSCRIPTION_ID=$(az account show --query id --output tsv)"
 
 
 def examine_subscription(environment: Environment | None) -> Iterator[Examined]:
-    """Checks sign-in, subscription, and the environment's requirements, as far as Azure answers."""
+    """Checks sign-in, subscription, and the environment's requirements that Azure answers on."""
     try:
         cloud = chosen_cloud()
     except UserError as error:

@@ -217,7 +217,7 @@ def series(
     budget: int | None = None,
 ) -> dict[str, Series]:
     """Reads the series of each metric from a log; `steps` are the patterns of the metrics' own
-    steps, as far as the job gives them. Of a log with more bytes than `budget` only that many are
+    steps, if the job gives them. Of a log with more bytes than `budget` only that many are
     read, in pieces from its beginning to its end."""
     found = {name: Series(most) for name in patterns}
     own = {name: pattern for name, pattern in (steps or {}).items() if pattern is not None}

@@ -44,7 +44,7 @@ def prepare_steps(
     asks: bool = True,
     copies: bool = True,
 ) -> PreparedRun:
-    """Checks each step, as far as that is possible now. Raises UserError with all that is wrong.
+    """Checks what can be checked of each step now. Raises UserError with all that is wrong.
     `targets` replace the steps' own; `asks` and `copies` are as for `prepare`."""
     workflow_id = run_id or store.new_id(_name_of(job_file))
     named = read_steps(job_file.document, workflow_id)

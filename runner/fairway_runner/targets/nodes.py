@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from fairway_core.findings import Finding, Severity, UserError
 from fairway_core.suggestions import did_you_mean
 from fairway_core.target import Target
-from fairway_core.terraform_program import missing, program
+from fairway_core.terraform_program import missing, program, title
 from fairway_core.validation import Arguments, findings_of
 from fairway_runner.engines.capabilities import capabilities
 from fairway_runner.engines.engine import Node, engine_for, is_addressed, unready
@@ -220,7 +220,7 @@ def _of_folder(folder: Path, environment: str | None) -> Iterator[Any]:
         if "initialization required" in why or (not why and done.stdout.split() == ["{}"]):
             raise _not_deployed(stack)
         if done.returncode:
-            message = f"terraform has no outputs for {stack}: {why}"
+            message = f"{title()} has no outputs for {stack}: {why}"
             raise UserError.of("no-outputs", message, _DEPLOY, exit_code=5)
         yield from _in_outputs(json.loads(done.stdout))
 

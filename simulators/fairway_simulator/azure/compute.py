@@ -153,7 +153,7 @@ class Compute:
         )
 
     def _make(self, key: str, count: int) -> list[int]:
-        """Creates `count` instances, as far as there is room; returns the numbers of working
+        """Creates `count` instances, or fewer where room ends; returns the numbers of working
         ones."""
         instances, made = self._of(key), []
         for _ in range(count):

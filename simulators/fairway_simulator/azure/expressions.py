@@ -1,4 +1,4 @@
-"""Evaluates Terraform's expressions, as far as the stacks of an environment use them."""
+"""Evaluates those of Terraform's expressions that the stacks of an environment use."""
 
 from __future__ import annotations
 

@@ -74,8 +74,11 @@ def deploy(
     allow: Sequence[str],
     outputs_file: Path | None = None,
     report: Path | None = None,
+    state: bool = False,
 ) -> None:
     """Deploys the stacks of the review in `approved`, each as it was approved.
+
+    With `state` it is only the account that holds the state of the others.
 
     Without `approved` the user is shown the review, and asked. `allow` holds the addresses whose
     loss is accepted. Writes the stacks' outputs to `outputs_file`, and into `report` the review
@@ -91,7 +94,7 @@ def deploy(
     if outputs_file:
         _require_writable_file(outputs_file)
     with lock_outdir(), plan_folder(None) as folder:
-        stacks = synthesize(environment, usual_outdir())
+        stacks = synthesize(environment, usual_outdir(), state=state)
         one = _Deployment(stacks, Reviewer(allow=allow), folder, person, report)
         one.run(known or one.approved_by_person())
         if outputs_file:
@@ -130,7 +133,7 @@ class _Deployment:
     report: Path | None
 
     def approved_by_person(self) -> dict[str, Approved]:
-        """Shows the changes of all stacks, as far as they are known, and asks for approval."""
+        """Shows the known changes of all stacks, and asks for approval."""
         found = self.reviewer.review(self._plan_all())
         self._agreed(found, "the stacks that are planned here")
         return approved_of(found)

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from fairway_stacks.plan.planning import StackPlan
     from fairway_stacks.plan.stacks import StackFolder
 
+# The account that holds the state of an environment's stacks, where Fairway has made it.
+_STATE = "state"
 _AGAIN = "review it again: fairway destroy --report DIR"
 
 
@@ -49,7 +51,8 @@ def destroy(
     allow: Sequence[str],
     report: Path | None = None,
 ) -> None:
-    """Destroys the stacks of these roles and those that read them; without roles, all.
+    """Destroys the stacks of these roles and those that read them; without roles, all but the
+    account of their state, whose role is `state` and stands alone.
 
     Their review is shown, and written to `report`. It must be approved, in the file `approved` or
     by the user, and `allow` holds the addresses whose loss is accepted. Raises UserError if it is
@@ -59,7 +62,7 @@ def destroy(
     require()
     require_writable(report)
     with lock_outdir(), plan_folder(None) as folder:
-        stacks = _chosen(synthesize(environment, usual_outdir()), roles)
+        stacks = _chosen(synthesize(environment, usual_outdir(), state=_STATE in roles), roles)
         plans = []
         for stack in stacks:
             print_progress(f"{stack.name}: plan")
@@ -98,9 +101,10 @@ def _chosen(stacks: Sequence[StackFolder], roles: Collection[str]) -> list[Stack
     by_role = {stack.name.rpartition("-")[2]: stack.name for stack in stacks}
     for role in roles:
         if role not in by_role:
-            raise UserError.of(
-                "unknown-stack", f"there is no stack `{role}`", f"one of: {', '.join(by_role)}"
-            )
+            message, hint = f"there is no stack `{role}`", f"one of: {', '.join(by_role)}, {_STATE}"
+            if _STATE in roles:
+                message, hint = f"`{_STATE}` goes alone, and not with `{role}`", "two commands"
+            raise UserError.of("unknown-stack", message, hint)
     chosen = {by_role[role] for role in roles} or set(by_role.values())
     for stack in stacks:  # each after those that it reads
         if chosen.intersection(stack.dependencies):

@@ -79,12 +79,13 @@ def plan_folder(given: Path | None) -> Iterator[Path]:
 
 
 def plan_live(
-    environment: str | None, folder: Path, allow: Collection[str] = ()
+    environment: str | None, folder: Path, allow: Collection[str] = (), *, state: bool = False
 ) -> list[StackPlan]:
-    """Plans every stack against its state and Azure. Changes nothing and locks no state."""
+    """Plans every stack, or only the account of their `state`, against its state and Azure.
+    Changes nothing and locks no state."""
     require()
     with lock_outdir():
-        return plan_in_turn(synthesize(environment, usual_outdir()), folder, allow)
+        return plan_in_turn(synthesize(environment, usual_outdir(), state=state), folder, allow)
 
 
 def plan_in_turn(
@@ -171,8 +172,9 @@ def live_terraform(stack: StackFolder) -> Terraform:
     return Terraform(stack.name, stack.folder, _usual_variables(), lock_of_project())
 
 
-def plan_offline(environment: str | None, folder: Path) -> list[StackPlan]:
-    """Plans every stack from an empty state against the stand-in for Azure.
+def plan_offline(environment: str | None, folder: Path, *, state: bool = False) -> list[StackPlan]:
+    """Plans every stack, or only the account of their `state`, from an empty state against the
+    stand-in for Azure.
 
     Nothing is applied: a stack reads the outputs that the plans before it promise. Nothing of the
     user's is touched: neither cdktf.out, nor a state, nor Azure. Raises UserError for an
@@ -182,7 +184,7 @@ def plan_offline(environment: str | None, folder: Path) -> list[StackPlan]:
     require()
     with tempfile.TemporaryDirectory(prefix="fairway-offline-") as text:
         here = Path(text)
-        stacks = synthesize(environment, here / "cdktf.out")
+        stacks = synthesize(environment, here / "cdktf.out", state=state)
         keep_states_in(here, stacks)
         plans: dict[str, StackPlan] = {}
         with _only_what_is_ours(), loopback_azure() as azure:

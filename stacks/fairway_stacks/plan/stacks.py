@@ -54,15 +54,19 @@ class StackFolder:
     dependencies: tuple[str, ...] = ()
 
 
-def synthesize(choice: str | None, outdir: Path) -> list[StackFolder]:
+def synthesize(choice: str | None, outdir: Path, *, state: bool = False) -> list[StackFolder]:
     """Writes the stacks of the environment to `outdir` and returns them in their order.
 
-    Raises UserError if the environment is refused; warnings go to standard error.
+    With `state` it is only the account that holds the others' state. Raises UserError if the
+    environment is refused; warnings go to standard error.
     """
     from fairway_stacks.app import write_stacks
 
     write_stacks(
-        environment_file(choice), outdir, warn=lambda found: print_progress(format_finding(found))
+        environment_file(choice),
+        outdir,
+        warn=lambda found: print_progress(format_finding(found)),
+        state=state,
     )
     return ordered_stacks(outdir)
 

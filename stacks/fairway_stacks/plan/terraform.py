@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from fairway_core.findings import Finding, UserError
 from fairway_core.review.plan import CROSS_STACK_OUTPUT, NO_OUTPUT, NO_STATE
-from fairway_core.terraform_program import missing, program, registry
+from fairway_core.terraform_program import command_name, missing, program, registry, title
 from fairway_stacks.plan.stacks import print_progress
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ class Terraform:
         done = self._run("providers", "lock", *options)
         if done.returncode:
             said = " ".join((done.stderr or done.stdout).split()).rpartition("installed: - ")[2]
-            message = f"Terraform cannot lock its provider: {said or 'it does not say why'}"
+            message = f"{title()} cannot lock its provider: {said or 'it does not say why'}"
             hint = "where the registry is out of reach: --mirror DIR"
             raise UserError.of("no-provider", message, hint, exit_code=_MISSING)
 
@@ -181,7 +181,7 @@ class Terraform:
     def _init_failed(self, found: list[Mapping[str, Any]], said: str) -> UserError:
         for each in found:
             if _text(each, "summary") == _ELSEWHERE:
-                message = f"{self.stack}: Terraform last used another place for this state"
+                message = f"{self.stack}: {title()} last used another place for this state"
                 hint = f"move it from there: {self._by_hand} init -migrate-state\n"
                 left = shlex.quote(str(self.folder / ".terraform"))
                 hint += f"if that is not this stack's: rm -r {left}"
@@ -189,8 +189,8 @@ class Terraform:
             if _text(each, "summary").startswith(_NO_PROVIDER):
                 paragraph = _text(each, "detail").partition("\n\n")[0]
                 reason = " ".join(paragraph.split()) or "it does not say why"
-                message = f"Terraform cannot download its provider here: {reason}"
-                hint = f"let Terraform reach {registry()}, or name a mirror in TF_CLI_CONFIG_FILE"
+                message = f"{title()} cannot download its provider here: {reason}"
+                hint = f"let {title()} reach {registry()}, or name a mirror in TF_CLI_CONFIG_FILE"
                 return UserError.of("no-provider", message, hint, exit_code=_MISSING)
         return self._failed("init", found, said)
 
@@ -215,7 +215,7 @@ class Terraform:
         ]
         if not findings:
             last = said.strip().splitlines()[-1:] or ["it said nothing"]
-            message = f"{self.stack}: terraform {command} failed: {last[0]}"
+            message = f"{self.stack}: {command_name()} {command} failed: {last[0]}"
             hint = f"see all that it says: {self._by_hand} {command}"
             findings = [Finding(f"terraform-{command}", message, hint)]
         return UserError(findings, exit_code=exit_code)
@@ -253,7 +253,7 @@ def run_terraform(
             process.send_signal(signal.SIGINT)
             with suppress(OSError):  # the terminal may be closed
                 print_progress(
-                    "waiting for Terraform to write its state; interrupt again to have it give up"
+                    f"waiting for {title()} to write its state; interrupt again to have it give up"
                 )
     if stopped is not None:
         raise stopped

@@ -38,8 +38,8 @@ class BatchUserSubscription(Service):
     nor Azure deletes it.
 
     >>> own = BatchUserSubscription(stack,
-    ...                             service_principal="00000000-0000-…")  # doctest: +SKIP
-    >>> BatchAccount(stack, user_subscription=own)  # doctest: +SKIP
+    ...                             service_principal="00000000-0000-0000-0000-000000000000")
+    >>> BatchAccount(stack, user_subscription=own)
     """
 
     def __init__(
@@ -84,6 +84,8 @@ class AutoStorage:
 
     Both sides access it by an identity, and no key is stored anywhere: Batch by `account_identity`
     and the nodes by `node_identity`, which may read and write blobs there.
+
+    >>> AutoStorage(storage=storage, account_identity=identity, node_identity=identity)
     """
 
     storage: IStorage
@@ -92,7 +94,10 @@ class AutoStorage:
 
 
 class IBatchAccount(Service):
-    """A new or existing Batch account; pools are created in its `resource_group`, by its `name`."""
+    """A new or existing Batch account; pools are created in its `resource_group`, by its `name`.
+
+    >>> account.grant_submit(identity)
+    """
 
     LINKS: ClassVar = {"": "batch", "-nodes": "batch_node_management"}
     USUAL_ID = "batch"
@@ -126,8 +131,8 @@ class BatchAccount(IBatchAccount):
     lock, as a lock would protect its pools too.
 
     >>> account = BatchAccount(stack,
-    ...                        allowed=[IPv4Network("203.0.113.0/24")])  # doctest: +SKIP
-    >>> account.endpoint  # doctest: +SKIP
+    ...                        allowed=[IPv4Network("203.0.113.0/24")])
+    >>> account.endpoint
     """
 
     def __init__(

@@ -52,6 +52,8 @@ class Containers:
 
     `images` are pulled before a node gets its first task. `registries` are the servers, such as
     "team.azurecr.io", at which the nodes use their identity; it needs the role AcrPull there.
+
+    >>> Containers(images=["team.azurecr.io/train:1"], registries=["team.azurecr.io"])
     """
 
     images: Sequence[str] = ()
@@ -84,7 +86,7 @@ class BatchPool(TakesJobs):
     >>> BatchPool(stack, "spot", account=account, subnet=subnet,
     ...           identity=identity, size="Standard_ND96asr_v4",
     ...           image="ubuntu-hpc-2404", minimum=0, maximum=8, spot=True,
-    ...           autoscale=Autoscale(scenario="pending_tasks"))  # doctest: +SKIP
+    ...           autoscale=Autoscale(scenario="pending_tasks"))
     """
 
     def __init__(

@@ -82,8 +82,8 @@ class KubernetesCluster(Service):
     for ranges that overlap, and for a public API server that would be open to every address.
 
     >>> cluster = KubernetesCluster(stack, subnet=network.subnet("kubernetes"),
-    ...                             kubelet=foundation.kubelet)  # doctest: +SKIP
-    >>> cluster.issuer, cluster.name  # doctest: +SKIP
+    ...                             kubelet=foundation.kubelet)
+    >>> cluster.issuer, cluster.name
     """
 
     # Changes and their authors, and the reasons why the autoscaler starts no node. Without reads

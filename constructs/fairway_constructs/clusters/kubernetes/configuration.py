@@ -38,8 +38,8 @@ class KubernetesFoundation(Component):
     `protect` Terraform does not delete the container.
 
     >>> foundation = KubernetesFoundation(stack, storage=storage,
-    ...                                   name="manifests")  # doctest: +SKIP
-    >>> foundation.kubelet.client_id, foundation.container.url  # doctest: +SKIP
+    ...                                   name="manifests")
+    >>> foundation.kubelet.client_id, foundation.container.url
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class KubernetesConfiguration(Component):
     otherwise objects would be gone for a moment, while Terraform replaces their blob.
 
     >>> KubernetesConfiguration(stack, cluster=cluster, container=foundation.container,
-    ...                         manifests={"jobs/namespace.yaml": "…"})  # doctest: +SKIP
+    ...                         manifests={"jobs/namespace.yaml": "…"})
     """
 
     def __init__(

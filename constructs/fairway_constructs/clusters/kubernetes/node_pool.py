@@ -65,7 +65,7 @@ class KubernetesNodePool(TakesJobs):
     Raises UserError for settings that such a pool does not support.
 
     >>> KubernetesNodePool(stack, "nd", cluster=cluster, subnet=network.subnet("kubernetes"),
-    ...                    size="Standard_ND96isr_H100_v5", nodes=2)  # doctest: +SKIP
+    ...                    size="Standard_ND96isr_H100_v5", nodes=2)
     """
 
     def __init__(

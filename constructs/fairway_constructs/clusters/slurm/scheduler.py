@@ -58,11 +58,9 @@ class SlurmScheduler(Component):
     Raises UserError for unsupported settings, such as qualities of service without accounting.
 
     >>> partitions = {"nd": SlurmPartition(size="Standard_ND96isr_H100_v5", nodes=16)}
-    ... # doctest: +SKIP
     >>> scheduler = SlurmScheduler(stack, partitions=partitions, scale_sets=ids, foundation=slurm,
     ...                            mounts=[home], subnet=network.subnet("compute"))
-    ... # doctest: +SKIP
-    >>> scheduler.address  # doctest: +SKIP
+    >>> scheduler.address
     """
 
     def __init__(
@@ -144,7 +142,7 @@ class SlurmScheduler(Component):
     def partition(self, name: str, *, mounts: Mounts | None = None) -> TakesJobs:
         """Returns the partition as a target of jobs; `mounts` are its nodes', if not all of them.
 
-        >>> Targets(stack, [scheduler.partition("nd")], storage=storage)  # doctest: +SKIP
+        >>> Targets(stack, [scheduler.partition("nd")], storage=storage)
         """
         each = look_up(name, self._partitions, "partition")
         found = self._mounts if mounts is None else mounts_of(mounts)
@@ -159,9 +157,9 @@ class SlurmLoginNode(Component):
     other programs on it.
 
     >>> node = SlurmLoginNode(stack, "slurm-login-0", size="Standard_D4s_v6",
-    ...                       scheduler=scheduler, foundation=slurm, mounts=mounts,
-    ...                       subnet=network.subnets["compute"])  # doctest: +SKIP
-    >>> node.address  # doctest: +SKIP
+    ...                       scheduler=scheduler, foundation=slurm, mounts=[home.mount],
+    ...                       subnet=network.subnets["compute"])
+    >>> node.address
     """
 
     def __init__(

@@ -30,9 +30,9 @@ class SlurmFoundation(Service):
     else from `egress_address`. In a stack with `protect` neither Terraform nor Azure deletes vault
     and disk; `lock` overrides this for Azure.
 
-    >>> slurm = SlurmFoundation(stack, disk_gib=64)  # doctest: +SKIP
-    >>> slurm.private_endpoints(network)  # doctest: +SKIP
-    >>> slurm.nodes.id, slurm.scheduler.client_id  # doctest: +SKIP
+    >>> slurm = SlurmFoundation(stack, disk_gib=64)
+    >>> slurm.private_endpoints(network)
+    >>> slurm.nodes.id, slurm.scheduler.client_id
     """
 
     LINKS: ClassVar = {"-vault": "vault"}

@@ -11,6 +11,7 @@ from fairway_core.catalog.sizes import known_size
 from fairway_core.checks.check import Fault, Subject, check
 from fairway_core.checks.terraform.stack import referenced_address, resources_of_type
 from fairway_core.findings import Severity
+from fairway_core.json_values import number
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -49,7 +50,7 @@ def broken_fabric(arguments: Mapping[str, Any]) -> Iterator[Fault]:
     for argument, (value, why) in wanted.items():
         if arguments.get(argument) != value:
             yield Fault(why, f"{argument} = {str(value).lower()}", (argument,))
-    if _number(arguments.get("instances")) > most:
+    if number(arguments.get("instances")) > most:
         yield Fault(
             f"a placement group holds {most} nodes", "make several scale sets", ("instances",)
         )
@@ -110,8 +111,8 @@ def batch_mpi_pool(arguments: Mapping[str, Any]) -> Iterator[Fault]:
         )
     scale = arguments.get("fixed_scale", {})
     scale = scale[0] if isinstance(scale, list) else scale
-    dedicated = _number(scale.get("target_dedicated_nodes"))
-    spot = _number(scale.get("target_low_priority_nodes"))
+    dedicated = number(scale.get("target_dedicated_nodes"))
+    spot = number(scale.get("target_low_priority_nodes"))
     if dedicated and spot:
         hint = "keep one of target_dedicated_nodes and target_low_priority_nodes"
         yield Fault("the nodes of a job must not be mixed", hint, ("fixed_scale",))
@@ -179,8 +180,3 @@ def zoneless_disk(resources: Resources, asked: Asked) -> Iterator[Fault]:
                 'has none: ignore_checks=["zoneless-disk"]',
                 (_DISK, name),
             )
-
-
-def _number(value: Any) -> int:
-    """Returns a count, or 0 if it is a Terraform expression."""
-    return value if isinstance(value, int) else 0

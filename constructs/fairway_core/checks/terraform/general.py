@@ -110,9 +110,9 @@ def name_taken(
 ) -> Iterator[Fault]:
     """A name that two resources of one kind would have in one place, where Azure has it once.
 
-    Terraform would find the second there already, or change the first to be it. Resource groups,
-    storage accounts, vaults and registries are compared across the stacks of a program too, as is
-    everything in an existing resource group.
+    Terraform would find that the second already exists, or change the first to be it. Resource
+    groups, storage accounts, vaults and registries are compared across the stacks of a program too,
+    as is everything in an existing resource group.
 
     Wrong:
         azurerm_network_security_group.train: {name: lab-nsg, resource_group_name: lab-rg}

@@ -32,6 +32,8 @@ class Spot(Model, defer_build=True):
     """Settings of Spot nodes; `spot: true` takes the defaults.
 
     Azure takes such nodes away at any time, with half a minute's notice.
+
+    >>> spot = Spot(restore="1h")
     """
 
     eviction: Literal["delete", "deallocate"] = "delete"

@@ -43,6 +43,8 @@ class Repair(Model, defer_build=True):
     """Automatic repair of nodes whose GPUs or InfiniBand adapters have failed.
 
     The node's own health check reports the failure. What runs on the node is lost.
+
+    >>> repair = Repair(action="replace")
     """
 
     action: Literal["replace", "reimage", "restart"] = "replace"

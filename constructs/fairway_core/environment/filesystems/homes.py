@@ -27,7 +27,10 @@ def home_filesystem(
 @dataclass(frozen=True)
 class Homes:
     """The folder of the homes on a machine, and the path of the file system that holds it, or ""
-    for the machine's own disk."""
+    for the machine's own disk.
+
+    >>> homes = Homes("/data/home", "/data")
+    """
 
     folder: str = "/home"
     mount: str = ""
@@ -49,7 +52,10 @@ def homes(
 @dataclass(frozen=True)
 class SharedQueue:
     """The queue of all users' runs for a cluster's nodes: a `folder` owned by the machines, on the
-    file system at `mount`, or on the own disk of a single machine if that is ""."""
+    file system at `mount`, or on the own disk of a single machine if that is "".
+
+    >>> queue = SharedQueue("pair", "/data/queue", "/data")
+    """
 
     cluster: str
     folder: str

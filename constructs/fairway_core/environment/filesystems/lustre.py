@@ -27,7 +27,10 @@ LUSTRE_APPLICATION_ID = "4392ab71-2ce2-4b0d-8770-b352745c73f5"
 
 
 class Maintenance(Model, defer_build=True):
-    """The half hour of each week in which Azure may update a file system."""
+    """The half hour of each week in which Azure may update a file system.
+
+    >>> maintenance = Maintenance(day="Sunday", at="03:00")
+    """
 
     day: Day = "Sunday"
     """The day of the week."""

@@ -53,6 +53,8 @@ class Disks(Model, defer_build=True):
 
     With `premium_v2` and `ultra` the IOPS and MB/s of each disk are chosen; with `premium`
     and `standard_ssd` they come with its size.
+
+    >>> disks = Disks(count=4, gib=2048)
     """
 
     kind: DiskName = "premium_v2"
@@ -136,7 +138,10 @@ class Disks(Model, defer_build=True):
 
 
 class Backup(Model, defer_build=True):
-    """A daily backup of the VM with all its disks, in a vault of the environment."""
+    """A daily backup of the VM with all its disks, in a vault of the environment.
+
+    >>> backup = Backup(keep=30, at="02:00")
+    """
 
     # Azure Backup's range for daily recovery points.
     keep: Annotated[Days, days_between(7, 9999, "backups are kept")] = 30

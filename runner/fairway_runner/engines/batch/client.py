@@ -267,7 +267,7 @@ def job_id(run: str, submission: int = 0) -> str:
 
 
 def run_of(job: str) -> str:
-    """Returns the run that a job belongs to, as far as its id says.
+    """Returns the run that a job belongs to, by its id.
 
     >>> run_of("digits-abcdef-again2"), run_of("nightly:job-7")
     ('digits-abcdef', 'nightly-7')

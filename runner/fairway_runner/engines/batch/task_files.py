@@ -158,7 +158,7 @@ def follow_logs(files: TaskFiles, statuses: Mapping[int, TaskState]) -> dict[int
 
 @dataclass
 class _TaskLog:
-    """The log of a task with that status, as far as it is copied."""
+    """The log of a task with that status, or the part that is copied."""
 
     files: TaskFiles
     number: int

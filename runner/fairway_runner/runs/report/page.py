@@ -108,7 +108,7 @@ def _tiles(report: Report, facts: dict[str, Any]) -> list[tuple[str, str, str]]:
 
 
 def _provenance(report: Report, facts: dict[str, Any]) -> list[tuple[str, str]]:
-    """Returns the origin of the run as rows of a name and a value, as far as its record says."""
+    """Returns the origin of the run as rows of a name and a value, from its record."""
     record, known, job = report.run.record, report.provenance, report.job
     git = section_of(known, "git")
     commit = str(git.get("commit") or "")

@@ -112,6 +112,8 @@ class SpotPool(Model, defer_build=True):
     """Maximum price of Spot nodes; `spot: true` allows up to the on-demand price.
 
     Azure takes such nodes away at any time. The pool then asks for new ones.
+
+    >>> spot = SpotPool(max_price=12.5)
     """
 
     max_price: SpotPrice

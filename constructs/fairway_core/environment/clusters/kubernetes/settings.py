@@ -180,6 +180,8 @@ class UpgradeWindow(Model, defer_build=True):
 
     Jobs on a node end when it gets another image, and start again from their checkpoints. AKS goes
     on without a look at GPUs and InfiniBand; docs/kubernetes.md says how to stop it.
+
+    >>> window = UpgradeWindow(day="Sunday", start="01:00", hours=4)
     """
 
     day: Day = "Sunday"

@@ -119,6 +119,8 @@ class LoginNodes(Model, defer_build=True):
 class SlurmRepository(Model, defer_build=True):
     """An apt repository of yours with Slurm for Ubuntu 24.04, in packages that are built as SchedMD
     describes (`slurm-smd`, `slurm-smd-slurmctld` and so on).
+
+    >>> own = SlurmRepository(url="https://apt.example.com", key="slurm.asc", version="25.05.4")
     """
 
     url: Annotated[str, Check(_repository)]
