@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from fairway_constructs.alerts import Alerts as Alerts
     from fairway_constructs.alerts import Budget as Budget
+    from fairway_constructs.azure_scope import AzureScope as AzureScope
     from fairway_constructs.azurerm.provider import AzurermProvider as AzurermProvider
     from fairway_constructs.bastion import Bastion as Bastion
     from fairway_constructs.bastion import Gateway as Gateway
@@ -44,7 +45,6 @@ if TYPE_CHECKING:
     from fairway_constructs.clusters.batch.account import IBatchAccount as IBatchAccount
     from fairway_constructs.clusters.batch.pool import BatchPool as BatchPool
     from fairway_constructs.clusters.batch.pool import Containers as Containers
-    from fairway_constructs.clusters.gpu_cluster import GpuCluster as GpuCluster
     from fairway_constructs.clusters.kubernetes.cluster import (
         KubernetesCluster as KubernetesCluster,
     )
@@ -52,17 +52,18 @@ if TYPE_CHECKING:
         KubernetesConfiguration as KubernetesConfiguration,
     )
     from fairway_constructs.clusters.kubernetes.configuration import (
-        KubernetesFoundation as KubernetesFoundation,
+        KubernetesSharedState as KubernetesSharedState,
     )
     from fairway_constructs.clusters.kubernetes.node_pool import (
         KubernetesNodePool as KubernetesNodePool,
     )
+    from fairway_constructs.clusters.scale_set_cluster import ScaleSetCluster as ScaleSetCluster
     from fairway_constructs.clusters.single_vm import SingleVm as SingleVm
     from fairway_constructs.clusters.slurm.configuration import SlurmPartition as SlurmPartition
     from fairway_constructs.clusters.slurm.scheduler import SlurmLoginNode as SlurmLoginNode
     from fairway_constructs.clusters.slurm.scheduler import SlurmScheduler as SlurmScheduler
-    from fairway_constructs.clusters.slurm.shared_resources import (
-        SlurmFoundation as SlurmFoundation,
+    from fairway_constructs.clusters.slurm.shared_state import (
+        SlurmSharedState as SlurmSharedState,
     )
     from fairway_constructs.clusters.ssh import Cluster as Cluster
     from fairway_constructs.egress import FirewallEgress as FirewallEgress
@@ -90,16 +91,17 @@ if TYPE_CHECKING:
     from fairway_constructs.network_access import Machines as Machines
     from fairway_constructs.network_access import SubnetRef as SubnetRef
     from fairway_constructs.peering import Peering as Peering
-    from fairway_constructs.placement import Placement as Placement
     from fairway_constructs.private_endpoint import PrivateEndpoints as PrivateEndpoints
     from fairway_constructs.protection import delete_lock as delete_lock
     from fairway_constructs.protection import lifecycle_of as lifecycle_of
     from fairway_constructs.registry import IRegistry as IRegistry
     from fairway_constructs.registry import Registry as Registry
     from fairway_constructs.scope import Tags as Tags
-    from fairway_constructs.scope import place_in_group as place_in_group
+    from fairway_constructs.scope import use_resource_group as use_resource_group
     from fairway_constructs.service import RoleAssignment as RoleAssignment
     from fairway_constructs.service import Service as Service
+    from fairway_constructs.start_stop_schedule import IdleStop as IdleStop
+    from fairway_constructs.start_stop_schedule import StartStopSchedule as StartStopSchedule
     from fairway_constructs.storage import Container as Container
     from fairway_constructs.storage import IStorage as IStorage
     from fairway_constructs.storage import Storage as Storage
@@ -108,8 +110,6 @@ if TYPE_CHECKING:
     from fairway_constructs.vault import CustomerManagedKey as CustomerManagedKey
     from fairway_constructs.vault import IVault as IVault
     from fairway_constructs.vault import Vault as Vault
-    from fairway_constructs.working_hours import IdleStop as IdleStop
-    from fairway_constructs.working_hours import WorkingHours as WorkingHours
     from fairway_core.autoscale.scenario import Autoscale as Autoscale
     from fairway_core.catalog.images import Image as Image
     from fairway_core.catalog.images import image as image
@@ -122,8 +122,10 @@ if TYPE_CHECKING:
     from fairway_core.environment.clusters.machines import Spot as Spot
     from fairway_core.environment.clusters.slurm.scheduler import SlurmRepository as SlurmRepository
     from fairway_core.environment.clusters.ssh import Repair as Repair
-    from fairway_core.environment.filesystems.homes import Homes as Homes
-    from fairway_core.environment.filesystems.homes import SharedQueue as SharedQueue
+    from fairway_core.environment.filesystems.home_directories import (
+        HomeDirectories as HomeDirectories,
+    )
+    from fairway_core.environment.filesystems.home_directories import SharedQueue as SharedQueue
     from fairway_core.environment.filesystems.lustre import Maintenance as Maintenance
     from fairway_core.environment.filesystems.nfs_server import Backup as Backup
     from fairway_core.environment.filesystems.nfs_server import Disks as Disks

@@ -159,12 +159,12 @@ KubeNodeInventory
         )
 
     def _metric(self, name: str, of: _Metric, namespace: str, resource_id: str) -> None:
-        place = self.place
+        azure = self.azure
         metric_alert.MonitorMetricAlert(
             self,
             f"{name}-alert",
-            name=place.name("monitor_alert", name),
-            resource_group_name=place.resource_group,
+            name=azure.name("monitor_alert", name),
+            resource_group_name=azure.resource_group,
             description=of.says,
             scopes=[resource_id],
             severity=of.severity,
@@ -180,7 +180,7 @@ KubeNodeInventory
                 )
             ],
             action=[metric_alert.Action(action_group_id=self._action_group_id)],
-            tags=place.tags,
+            tags=azure.tags,
         )
 
     def _query(
@@ -195,12 +195,12 @@ KubeNodeInventory
         window: str,
         measured: str = "Percent",
     ) -> None:
-        place = self.place
+        azure = self.azure
         query_alert.MonitorScheduledQueryRulesAlertV2(
             self,
             f"{name}-alert",
-            name=place.name("monitor_alert", name),
-            **place.common,
+            name=azure.name("monitor_alert", name),
+            **azure.common,
             description=says,
             scopes=[self._workspace_id],
             severity=_WARNING,
@@ -256,11 +256,11 @@ class Budget(Component):
         tags: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(scope, id)
-        place = self.place
+        azure = self.azure
         self.budget = budgets.ConsumptionBudgetSubscription(
             self,
             id,
-            name=place.name("consumption_budget_subscription", *id.split("-")[1:]),
+            name=azure.name("consumption_budget_subscription", *id.split("-")[1:]),
             subscription_id=subscription_of(self),
             amount=amount,
             time_grain="Monthly",

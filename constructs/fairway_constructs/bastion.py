@@ -13,11 +13,11 @@ from fairway_constructs.azurerm.subnet import Subnet
 from fairway_constructs.azurerm.subnet_network_security_group_association import (
     SubnetNetworkSecurityGroupAssociation,
 )
-from fairway_constructs.cdk import Component, surroundings
+from fairway_constructs.cdk import Component, context_of
 from fairway_constructs.cloud_init import server_cloud_init
 from fairway_constructs.network_access import public_ranges
 from fairway_constructs.network_rules import DENY_THE_REST, allow, numbered
-from fairway_constructs.scope import placement_of
+from fairway_constructs.scope import azure_scope_of
 from fairway_constructs.server_vm import private_interface, server_vm
 from fairway_core.catalog import vm_size
 
@@ -62,7 +62,7 @@ class Bastion(Component):
         admins: Sequence[ObjectId] = (),
     ) -> None:
         super().__init__(scope, id)
-        place = self.place
+        azure = self.azure
         subnet = Subnet(
             self,
             "bastion",
@@ -80,16 +80,16 @@ class Bastion(Component):
         address = PublicIp(
             self,
             "bastion-address",
-            name=place.name("public_ip", "bastion"),
-            **place.common,
+            name=azure.name("public_ip", "bastion"),
+            **azure.common,
             allocation_method="Static",
             sku="Standard",
         )
         self.host = BastionHost(
             self,
             "bastion-host",
-            name=place.name("bastion_host"),
-            **place.common,
+            name=azure.name("bastion_host"),
+            **azure.common,
             # The smallest SKU with tunnels; by address because nodes of scale sets come and go.
             sku="Standard",
             tunneling_enabled=True,
@@ -107,7 +107,7 @@ class Bastion(Component):
 
     def grant_connect(self, grantee: Grantee, nodes: Sequence[Machines] = ()) -> None:
         """Lets the grantee connect through it to these nodes, which still require SSH keys."""
-        paths = ["/".join(surroundings(cast("Construct", each)).path) for each in nodes]
+        paths = ["/".join(context_of(cast("Construct", each)).path) for each in nodes]
         ends = [("the bastion", "bastion", self.id)]
         ends += [
             (f"the nodes of {path}", path.replace("/", "-"), each.id)
@@ -141,7 +141,7 @@ def _rules(scope: Construct, allowed: Sequence[IPv4Network | str]) -> NetworkSec
 
     Source: Azure documentation, configure NSG rules for Azure Bastion.
     """
-    place = placement_of(scope)
+    azure = azure_scope_of(scope)
     people = public_ranges(allowed) or ["Internet"]
     inbound = [
         allow("HttpsFromPeople", people if len(people) > 1 else people[0], "*", port="443"),
@@ -160,8 +160,8 @@ def _rules(scope: Construct, allowed: Sequence[IPv4Network | str]) -> NetworkSec
     return NetworkSecurityGroup(
         scope,
         "bastion-rules",
-        name=place.name("network_security_group", "bastion"),
-        **place.common,
+        name=azure.name("network_security_group", "bastion"),
+        **azure.common,
         security_rule=[*numbered(inbound), *numbered(outbound), DENY_THE_REST],
     )
 
@@ -191,7 +191,7 @@ class Gateway(Component):
         depends_on: Sequence[Construct] = (),
     ) -> None:
         super().__init__(scope, id)
-        place = self.place
+        azure = self.azure
         machine = vm_size(size)
         interface = private_interface(
             self, "gateway-nic", name=_NAME, size=machine, subnet_id=subnet.id
@@ -204,7 +204,7 @@ class Gateway(Component):
             role="gateway",
             size=machine,
             interface_id=interface.id,
-            cloud_init=server_cloud_init(place.proxy) if place.proxy else None,
+            cloud_init=server_cloud_init(azure.proxy) if azure.proxy else None,
             accounts=accounts,
             depends_on=depends_on,
         )

@@ -31,23 +31,23 @@ class NatEgress(Component):
 
     def __init__(self, scope: Construct, id: str = "egress") -> None:
         super().__init__(scope, id)
-        place = self.place
+        azure = self.azure
         address = PublicIp(
             self,
             "nat-address",
-            name=place.name("public_ip", "nat"),
-            **place.common,
+            name=azure.name("public_ip", "nat"),
+            **azure.common,
             allocation_method="Static",
             sku="Standard",
-            zones=place.zones,
+            zones=azure.zones,
         )
         gateway = NatGateway(
             self,
             "nat",
-            name=place.name("nat_gateway"),
-            **place.common,
+            name=azure.name("nat_gateway"),
+            **azure.common,
             sku_name="Standard",
-            zones=place.zones,
+            zones=azure.zones,
         )
         self._gateway_id = gateway.id
         self.address = address.ip_address
@@ -77,12 +77,12 @@ class FirewallEgress(Component):
 
     def __init__(self, scope: Construct, id: str = "egress", *, next_hop: IPv4Address) -> None:
         super().__init__(scope, id)
-        place = self.place
+        azure = self.azure
         self._table_id = RouteTable(
             self,
             "firewall-routes",
-            name=place.name("route_table"),
-            **place.common,
+            name=azure.name("route_table"),
+            **azure.common,
             route=[
                 Route(
                     name="internet",

@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING
 
 from fairway_constructs.arguments import checked
 from fairway_constructs.azurerm import provider
-from fairway_constructs.cdk import NoTags, Signature, Stack, Validation, refuse, surroundings
-from fairway_constructs.scope import place_in_group, placement_of, set_placement
+from fairway_constructs.cdk import NoTags, Signature, Stack, Validation, context_of, refuse
+from fairway_constructs.scope import azure_scope_of, set_azure_scope, use_resource_group
 from fairway_core.catalog.limits import require_region
-from fairway_core.checks.check import Asked
-from fairway_core.checks.running import require_known
+from fairway_core.checks.check import CheckContext
+from fairway_core.checks.runner import require_known
 from fairway_core.findings import Severity, UserError
 from fairway_core.naming import Naming, check_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Hashable, Sequence
 
+    from fairway_constructs.azure_scope import AzureScope
     from fairway_constructs.cdk import Construct
     from fairway_constructs.cloud_init.mounts import MachineProxy
-    from fairway_constructs.placement import Placement
     from fairway_core.environment.keys import SshKey
     from fairway_core.environment.tags import TagArgument
     from fairway_core.environment.values import Location, StackId, Zone
@@ -99,7 +99,7 @@ class EnvironmentStack(Stack):
         )
         features = replace(_FEATURES, template_deployment=templates)
         provider.AzurermProvider(self, features=features, storage_use_azuread=True)
-        place_in_group(
+        use_resource_group(
             self,
             environment=environment or id,
             role=role,
@@ -118,13 +118,13 @@ class EnvironmentStack(Stack):
             self.node.add_validation(_Checks(self, frozenset(ignore_checks)))
 
     @property
-    def place(self) -> Placement:
+    def azure(self) -> AzureScope:
         """The stack's resource group and region, with names and tags."""
-        return placement_of(self)
+        return azure_scope_of(self)
 
-    @place.setter
-    def place(self, place: Placement) -> None:
-        set_placement(self, place)
+    @azure.setter
+    def azure(self, azure: AzureScope) -> None:
+        set_azure_scope(self, azure)
 
 
 def _naming(given: Naming | Callable[[NameParts], str] | str | None) -> Naming:
@@ -167,12 +167,12 @@ class _Checks(Validation):
         """Returns the errors of the stack, each with its hint."""
         from fairway_core.checks import check_clusters, check_stack
 
-        inside, document = surroundings(self._stack), self._stack.to_terraform()
-        opened = {**inside.addresses.opened, "protect": inside.placed[1].protect}
+        inside, document = context_of(self._stack), self._stack.to_terraform()
+        opened = {**inside.addresses.opened, "protect": inside.scope_and_azure[1].protect}
         name = self._stack.node.id
         found = check_clusters(inside.addresses.clusters, ignore=self._ignore)
         found += check_stack(
-            document, Asked(**opened), ignore=self._ignore, name=name, taken=self._taken
+            document, CheckContext(**opened), ignore=self._ignore, name=name, taken=self._taken
         )
         errors = [
             replace(each, message=f"{name}: {each.path}: {each.message}")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from fairway_constructs.azurerm.virtual_machine_extension import VirtualMachineExtension
 from fairway_constructs.cloud_init import HEALTH_PORT
 from fairway_constructs.cloud_init.people import accounts_extension
-from fairway_constructs.scope import placement_of
+from fairway_constructs.scope import azure_scope_of
 
 if TYPE_CHECKING:
     from fairway_constructs.cdk import Construct
@@ -28,7 +28,7 @@ def add_to_vm(
     scope: Construct, name: str, extension: dict[str, Any], *, virtual_machine_id: str
 ) -> VirtualMachineExtension:
     """Adds the extension to one VM."""
-    tags = placement_of(scope).tags
+    tags = azure_scope_of(scope).tags
     return VirtualMachineExtension(
         scope, name, virtual_machine_id=virtual_machine_id, tags=tags, **extension
     )
@@ -86,4 +86,4 @@ def equip(
     if accounts is not None:
         on_it(f"{name}-people", accounts_extension(accounts))
     if agent_identity_id:
-        on_it(f"{name}-agent", monitoring_agent(agent_identity_id, placement_of(scope).proxy))
+        on_it(f"{name}-agent", monitoring_agent(agent_identity_id, azure_scope_of(scope).proxy))

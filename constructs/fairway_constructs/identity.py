@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from fairway_core.resource_ids import ObjectId
 
 
-def give_role(
+def assign_role(
     scope: Construct,
     id: str,
     *,
@@ -112,7 +112,7 @@ class Principal(Component):
                 message = f"`{key}` of `{self._name}` is a role on another resource already"
                 hint = "give one of the two resources another id, or the grant another key"
             raise UserError.of("role-taken", message, hint)
-        made = self._granted[key] = give_role(
+        made = self._granted[key] = assign_role(
             self,
             f"{self._name}-{key}",
             on=on,
@@ -204,9 +204,9 @@ class Identity(IIdentity):
 
     def __init__(self, scope: Construct, name: str) -> None:
         super().__init__(scope, name)
-        place = self.place
+        azure = self.azure
         self.resource = UserAssignedIdentity(
-            self, name, name=place.name("user_assigned_identity", name), **place.common
+            self, name, name=azure.name("user_assigned_identity", name), **azure.common
         )
 
     @classmethod
@@ -220,7 +220,7 @@ class Identity(IIdentity):
         return found
 
 
-def own_role(
+def custom_role(
     scope: Construct, key: str, *parts: str, description: str, actions: Sequence[str]
 ) -> str:
     """Returns the id of a new role, whose name has these parts. A role can only be created for the

@@ -14,7 +14,7 @@ from fairway_constructs.azurerm.monitor_data_collection_rule_association import 
     MonitorDataCollectionRuleAssociation,
 )
 from fairway_constructs.cdk import Component
-from fairway_constructs.scope import placement_of
+from fairway_constructs.scope import azure_scope_of
 from fairway_core.resource_ids import parts_of
 
 if TYPE_CHECKING:
@@ -101,11 +101,11 @@ class Monitoring(IMonitoring):
     """A Log Analytics workspace, a rule for the data that machines send, and an action group.
 
     With `workspace_id` the workspace is an existing one in the same region. A machine sends data
-    once `watch` is called for it and it has the agent, which `monitored=True` installs. A service
-    sends its logs by its `diagnostic_settings`. Alerts are in `alerts`.
+    once `collect_metrics` is called for it and it has the agent, which `monitored=True` installs. A
+    service sends its logs by its `diagnostic_settings`. Alerts are in `alerts`.
 
     >>> monitoring = Monitoring(stack, emails=["team@example.com"])
-    >>> monitoring.watch(stack, "pair", resource_id=h100.id)
+    >>> monitoring.collect_metrics(stack, "pair", resource_id=h100.id)
     """
 
     def __init__(
@@ -118,14 +118,14 @@ class Monitoring(IMonitoring):
         workspace_id: WorkspaceId | None = None,
     ) -> None:
         super().__init__(scope, id)
-        place = self.place
+        azure = self.azure
         self.workspace_id = (
             workspace_id
             or LogAnalyticsWorkspace(
                 self,
                 "workspace",
-                name=place.name("log_analytics_workspace"),
-                **place.common,
+                name=azure.name("log_analytics_workspace"),
+                **azure.common,
                 sku="PerGB2018",
                 retention_in_days=retention_days,
                 # The agents and Azure's services use identities; nobody needs the workspace's keys.
@@ -135,21 +135,21 @@ class Monitoring(IMonitoring):
         self.action_group_id = MonitorActionGroup(
             self,
             "alerts",
-            name=place.name("monitor_action_group"),
-            resource_group_name=place.resource_group,
+            name=azure.name("monitor_action_group"),
+            resource_group_name=azure.resource_group,
             # Shown as the sender of each message; Azure accepts 12 characters, as a name has.
-            short_name=place.environment,
+            short_name=azure.environment,
             email_receiver=[
                 EmailReceiver(name=name, email_address=address, use_common_alert_schema=True)
                 for name, address in zip(_receivers(emails), emails, strict=True)
             ],
-            tags=place.tags,
+            tags=azure.tags,
         ).id
         self._rule_id = dcr.MonitorDataCollectionRule(
             self,
             "machines",
-            name=place.name("monitor_data_collection_rule"),
-            **place.common,
+            name=azure.name("monitor_data_collection_rule"),
+            **azure.common,
             kind="Linux",
             data_sources=_SOURCES,
             destinations=self._to_workspace(),
@@ -173,26 +173,26 @@ class Monitoring(IMonitoring):
         )
         return dcr.Destinations(log_analytics=[workspace])
 
-    def watch(self, scope: Construct, name: str, *, resource_id: str) -> None:
+    def collect_metrics(self, scope: Construct, name: str, *, resource_id: str) -> None:
         """Configures what the agent on a VM, or on all VMs of a scale set, sends and where."""
-        place = placement_of(scope)
+        azure = azure_scope_of(scope)
         MonitorDataCollectionRuleAssociation(
             scope,
             f"{name}-is-watched",
-            name=place.name("monitor_data_collection_rule_association", name),
+            name=azure.name("monitor_data_collection_rule_association", name),
             target_resource_id=resource_id,
             data_collection_rule_id=self._rule_id,
         )
 
-    def watch_kubernetes(self, scope: Construct, *, cluster_id: str) -> None:
+    def collect_kubernetes_metrics(self, scope: Construct, *, cluster_id: str) -> None:
         """Configures what the agent on a cluster's nodes, which its `oms_agent` installs, sends and
         where."""
-        place = placement_of(scope)
+        azure = azure_scope_of(scope)
         rule = dcr.MonitorDataCollectionRule(
             scope,
             "kubernetes-sends",
-            name=place.name("monitor_data_collection_rule", "kubernetes"),
-            **place.common,
+            name=azure.name("monitor_data_collection_rule", "kubernetes"),
+            **azure.common,
             kind="Linux",
             data_sources=dcr.DataSources(extension=[_CONTAINER_INSIGHTS]),
             destinations=self._to_workspace(),

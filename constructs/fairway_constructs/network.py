@@ -19,7 +19,7 @@ from fairway_constructs.azurerm.subnet_network_security_group_association import
 )
 from fairway_constructs.azurerm.virtual_network import VirtualNetwork
 from fairway_constructs.bastion import Bastion
-from fairway_constructs.cdk import Component, Validation, refuse, surroundings
+from fairway_constructs.cdk import Component, Validation, context_of, refuse
 from fairway_constructs.egress import FirewallEgress, NatEgress
 from fairway_constructs.network_access import InRange, SubnetRef
 from fairway_constructs.network_rules import (
@@ -30,7 +30,7 @@ from fairway_constructs.network_rules import (
     priority,
 )
 from fairway_constructs.private_endpoint import PrivateEndpoints
-from fairway_constructs.scope import stop_unless
+from fairway_constructs.scope import precondition
 from fairway_core.catalog.tables import look_up
 from fairway_core.documents import FieldError
 from fairway_core.environment.addresses import (
@@ -152,7 +152,7 @@ class INetwork(Component):
         if f"Allow{name}" in [each["name"] for each in rules]:
             message = f"`{to}` has a rule of that name already"
             raise FieldError(message, "give this one another", ("name",))
-        opened = surroundings(self).addresses.opened
+        opened = context_of(self).addresses.opened
         opened["allowed"] = (*opened.get("allowed", ()), *ranges)
         rule = allow(
             name,
@@ -173,20 +173,20 @@ class INetwork(Component):
     def _subnet(
         self, role: str, addresses: IPv4Network, rules: Sequence[SecurityRule]
     ) -> SubnetRef:
-        place = self.place
+        azure = self.azure
         known = SUBNETS.get(role, SubnetRole())
         group = NetworkSecurityGroup(
             self,
             f"{role}-rules",
-            name=place.name("network_security_group", role),
-            **place.common,
+            name=azure.name("network_security_group", role),
+            **azure.common,
             security_rule=rules,
         )
         self.security_groups[role] = group
         subnet = Subnet(
             self,
             role,
-            name=place.name("subnet", role),
+            name=azure.name("subnet", role),
             resource_group_name=self.resource_group,
             virtual_network_name=self.name,
             address_prefixes=[str(addresses)],
@@ -295,7 +295,7 @@ class Network(INetwork):
             require_no_overlap(pods, space, "the network's", path=("pods",), hint=hint)
         ranges = [IPv4Network(each) for each in allowed]
         require_private(space, ranges)
-        surroundings(self).addresses.opened |= {
+        context_of(self).addresses.opened |= {
             "allowed": tuple(ranges),
             "bastion": bastion,
             "private_endpoints": private_endpoints,
@@ -339,16 +339,16 @@ class Network(INetwork):
             )
 
     def _virtual_network(self, space: IPv4Network, dns: Dns | None) -> VirtualNetwork:
-        place = self.place
+        azure = self.azure
         made = VirtualNetwork(
             self,
             "vnet",
-            name=place.name("virtual_network"),
-            **place.common,
+            name=azure.name("virtual_network"),
+            **azure.common,
             address_space=[str(space)],
             dns_servers=[str(each) for each in dns.servers] or None if dns else None,
         )
-        self.id, self.name, self.resource_group = made.id, made.name, place.resource_group
+        self.id, self.name, self.resource_group = made.id, made.name, azure.resource_group
         return made
 
     @classmethod
@@ -413,7 +413,7 @@ class Network(INetwork):
                 virtual_network_name=parts["network"],
                 resource_group_name=parts["resource_group"],
             )
-            stop_unless(
+            precondition(
                 found,
                 f"subnet_{role}",
                 f'contains({subnet.reference("address_prefixes")}, "{ranges[role]}")',

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from fairway_constructs.azurerm.provider import AzurermProvider
 from fairway_constructs.azurerm.virtual_network_peering import VirtualNetworkPeering
-from fairway_constructs.cdk import Component, surroundings
-from fairway_constructs.scope import placement_of
+from fairway_constructs.cdk import Component, context_of
+from fairway_constructs.scope import azure_scope_of
 from fairway_core.resource_ids import parts_of
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class Peering(Component):
         forwarded: bool = False,
     ) -> None:
         super().__init__(scope, f"peering-{name}")
-        place = self.place
+        azure = self.azure
         back = (
             _other_half(self, name, network.virtual_network, remote_id, gateway)
             if both_ways
@@ -48,8 +48,8 @@ class Peering(Component):
         VirtualNetworkPeering(
             self,
             f"peering-to-{name}",
-            name=place.name("virtual_network_peering", name),
-            resource_group_name=place.resource_group,
+            name=azure.name("virtual_network_peering", name),
+            resource_group_name=azure.resource_group,
             virtual_network_name=network.virtual_network.name,
             remote_virtual_network_id=remote_id,
             allow_virtual_network_access=True,
@@ -65,17 +65,17 @@ class Peering(Component):
 def _other_half(
     scope: Component, name: str, virtual_network: VirtualNetwork, remote_id: str, gateway: bool
 ) -> VirtualNetworkPeering:
-    place = placement_of(scope)
+    azure = azure_scope_of(scope)
     other = parts_of("virtual network", remote_id)
     # Aliases are unique in the entire stack, as addresses are.
-    alias = name if scope.short_addresses else "-".join(surroundings(scope).path)
+    alias = name if scope.short_addresses else "-".join(context_of(scope).path)
     provider = AzurermProvider(
         scope, f"subscription-of-{name}", alias=alias, subscription_id=other["subscription"]
     )
     return VirtualNetworkPeering(
         scope,
         f"peering-from-{name}",
-        name=place.name("virtual_network_peering", name),
+        name=azure.name("virtual_network_peering", name),
         resource_group_name=other["resource_group"],
         virtual_network_name=other["name"],
         remote_virtual_network_id=virtual_network.id,

@@ -14,7 +14,7 @@ from fairway_constructs.azurerm.private_endpoint import (
     PrivateServiceConnection,
 )
 from fairway_constructs.cdk import Component, Lifecycle
-from fairway_constructs.scope import placement_of
+from fairway_constructs.scope import azure_scope_of
 from fairway_core.catalog.terraform_types import private_link
 
 if TYPE_CHECKING:
@@ -58,14 +58,14 @@ class PrivateEndpoints(Component):
         self, scope: Construct, name: str, *, service: str, resource_id: str
     ) -> PrivateEndpoint:
         """Creates an endpoint to a resource; `service` is a row of private_links.toml ("blob")."""
-        place = placement_of(scope)
+        azure = azure_scope_of(scope)
         link = private_link(service)
         zone = self._zone_id(link.zone)
         return PrivateEndpoint(
             scope,
             f"{name}-endpoint",
-            name=place.name("private_endpoint", name),
-            **place.common,
+            name=azure.name("private_endpoint", name),
+            **azure.common,
             subnet_id=self._subnet.id,
             private_service_connection=PrivateServiceConnection(
                 name=name,
@@ -84,16 +84,16 @@ class PrivateEndpoints(Component):
         if self._existing_zones is not None:
             return self._existing_zones[name] if self._existing_zones else None
         if name not in self.zones:
-            place, id = self.place, name.replace(".", "-")
+            azure, id = self.azure, name.replace(".", "-")
             zone = self.zones[name] = PrivateDnsZone(
-                self, id, name=name, resource_group_name=place.resource_group, tags=place.tags
+                self, id, name=name, resource_group_name=azure.resource_group, tags=azure.tags
             )
             PrivateDnsZoneVirtualNetworkLink(
                 self,
                 f"{id}-link",
-                name=place.name("private_dns_zone_virtual_network_link"),
+                name=azure.name("private_dns_zone_virtual_network_link"),
                 private_dns_zone_id=zone.id,
                 virtual_network_id=self._network_id,
-                tags=place.tags,
+                tags=azure.tags,
             )
         return self.zones[name].id

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from fairway_constructs.arguments import checked
 from fairway_constructs.azurerm.management_lock import ManagementLock
-from fairway_constructs.cdk import Lifecycle, Resource, surroundings
-from fairway_constructs.scope import placement_of
+from fairway_constructs.cdk import Lifecycle, Resource, context_of
+from fairway_constructs.scope import azure_scope_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -26,7 +26,7 @@ def lifecycle_of(scope: Construct) -> Lifecycle | None:
     >>> ResourceGroup(stack, "own", name="own", location="westeurope",
     ...               lifecycle=lifecycle_of(stack))
     """
-    return Lifecycle(prevent_destroy=True) if placement_of(scope).protect else None
+    return Lifecycle(prevent_destroy=True) if azure_scope_of(scope).protect else None
 
 
 @checked
@@ -38,13 +38,13 @@ def delete_lock(scope: Construct, *, id: str, on: Resource, lock: bool | None = 
     >>> own = ResourceGroup(stack, "own", name="own", location="westeurope")
     >>> delete_lock(stack, id="own-lock", on=own, lock=True)
     """
-    place = placement_of(scope)
-    if not (place.protect if lock is None else lock):
+    azure = azure_scope_of(scope)
+    if not (azure.protect if lock is None else lock):
         return
     made = _Lock(
         scope,
         f"{id}-lock",
-        name=place.name("management_lock", id),
+        name=azure.name("management_lock", id),
         scope_=on.reference("id"),
         lock_level="CanNotDelete",
         notes="Protects data. Set `protect` to false to remove this lock.",
@@ -62,7 +62,7 @@ class _Lock(ManagementLock):
         # Other locks do not count.
         left = [
             each
-            for each in surroundings(self).stack.node.find_all()
+            for each in context_of(self).stack.node.find_all()
             if isinstance(each, Resource) and not isinstance(each, ManagementLock)
         ]
         around: list[Resource] = [self.on]

@@ -63,7 +63,7 @@ class Registry(IRegistry):
         lock: bool | None = None,
     ) -> None:
         super().__init__(scope, id)
-        place = self.place
+        azure = self.azure
         premium = sku == "Premium"
         ranges = public_ranges(allowed, egress_address)
         rules = acr.NetworkRuleSet(
@@ -74,14 +74,14 @@ class Registry(IRegistry):
             self,
             "registry",
             name=unique_name(self, "container_registry"),
-            **place.common,
+            **azure.common,
             sku=sku,
             admin_enabled=False,
             anonymous_pull_enabled=False,
             public_network_access_enabled=bool(ranges) or not premium,
             network_rule_set=[rules] if premium and ranges else None,
             retention_policy_in_days=retention_days or (_KEPT_DAYS if premium else None),
-            zone_redundancy_enabled=True if premium and place.zone else None,
+            zone_redundancy_enabled=True if premium and azure.zone else None,
             lifecycle=lifecycle_of(self),
         )
         self.id = self.registry.id

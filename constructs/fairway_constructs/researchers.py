@@ -9,7 +9,7 @@ from fairway_constructs.azurerm.virtual_machine_run_command import Source, Virtu
 from fairway_constructs.cdk import Lifecycle
 from fairway_constructs.cloud_init import terraform_text
 from fairway_constructs.identity import Identity
-from fairway_constructs.scope import client_config, placement_of
+from fairway_constructs.scope import azure_scope_of, client_config
 from fairway_core.environment.access import data_roles, researchers_of
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from fairway_core.environment.access import Researcher
 
 
-def let_submit(
+def grant_submit(
     scope: Construct,
     researchers: Sequence[str] | None,
     *,
@@ -34,7 +34,7 @@ def let_submit(
     """
     for person in researchers_of(researchers):
         for each in data_roles(containers, pools=batch_account_id is not None):
-            give_researcher(
+            assign_user_role(
                 scope,
                 f"{each.key}-used",
                 on=containers[each.container] if each.container else batch_account_id or "",
@@ -44,7 +44,7 @@ def let_submit(
             )
 
 
-def give_researcher(
+def assign_user_role(
     scope: Construct, what: str, *, on: str, person: Researcher, role_name: str, reason: str
 ) -> RoleAssignment:
     """Grants a user, a group or the first deployer a built-in role on a resource.
@@ -97,13 +97,13 @@ def serve_page(
 
     Source: Azure documentation, "Run scripts in your Linux VM by using managed Run Commands".
     """
-    place = placement_of(scope)
+    azure = azure_scope_of(scope)
     return VirtualMachineRunCommand(
         scope,
         "page",
         name="fairway-web",
-        location=place.location,
+        location=azure.location,
         virtual_machine_id=virtual_machine_id,
         source=Source(script=f"${{{terraform_text(page.setup_script())}}}"),
-        tags=place.tags,
+        tags=azure.tags,
     )

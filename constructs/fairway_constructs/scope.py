@@ -1,4 +1,4 @@
-"""The placement and the tags that a scope gives to the constructs in it."""
+"""The `AzureScope` and the tags that a scope gives to the constructs in it."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
 
 from fairway_constructs.arguments import checked
+from fairway_constructs.azure_scope import AzureScope
 from fairway_constructs.azurerm.data_client_config import DataClientConfig
 from fairway_constructs.azurerm.data_resource_group import DataResourceGroup
 from fairway_constructs.azurerm.resource_group import ResourceGroup
-from fairway_constructs.cdk import Aspect, Aspects, Component, Output, Resource, surroundings
-from fairway_constructs.placement import Placement
+from fairway_constructs.cdk import Aspect, Aspects, Component, Output, Resource, context_of
 from fairway_core.environment.tags import require_own_tags, require_valid_tags
 from fairway_core.findings import UserError
 from fairway_core.naming import Naming, unique_suffix
@@ -30,30 +30,31 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-def placement_of(scope: Construct) -> Placement:
-    """Returns the placement of the nearest enclosing scope with one, such as an `EnvironmentStack`.
+def azure_scope_of(scope: Construct) -> AzureScope:
+    """Returns the `AzureScope` of the nearest enclosing scope with one, such as an
+    `EnvironmentStack`.
 
     Raises UserError if there is none.
     """
-    return surroundings(scope).placed[1]
+    return context_of(scope).scope_and_azure[1]
 
 
-def set_placement(scope: Construct, place: Placement) -> None:
-    """Sets the placement of the constructs that are created in `scope` from now on."""
-    vars(scope)["_place"] = place
+def set_azure_scope(scope: Construct, azure: AzureScope) -> None:
+    """Sets the `AzureScope` of the constructs that are created in `scope` from now on."""
+    vars(scope)["_azure_scope"] = azure
 
 
 def once(scope: Construct, id: str, make: Callable[[Construct, str], T]) -> T:
     """Returns the one construct of this kind in an environment; `make` gets the scope of the
     environment, and the id.
     """
-    inside = surroundings(scope)
-    owner, place = inside.placed
-    return inside.addresses.shared((id, place.environment), lambda: make(owner, id))
+    inside = context_of(scope)
+    owner, azure = inside.scope_and_azure
+    return inside.addresses.shared((id, azure.environment), lambda: make(owner, id))
 
 
 @checked
-def place_in_group(
+def use_resource_group(
     scope: Construct,
     id: str = "group",
     *,
@@ -68,7 +69,7 @@ def place_in_group(
     ssh_keys: Sequence[SshKey] = (),
     protect: bool = True,
     naming: Naming | None = None,
-) -> Placement:
+) -> AzureScope:
     """Creates a resource group for everything that is created in `scope` from now on.
 
     Its `name` is by default made from the environment and the role; the environment's name and the
@@ -76,13 +77,13 @@ def place_in_group(
     follow `naming`, or that of the enclosing scope. An `EnvironmentStack` calls it for itself; with
     it a group of constructs may have its own resource group.
 
-    >>> place_in_group(Construct(stack, "second"), environment="h200",
-    ...                location="southcentralus")
+    >>> use_resource_group(Construct(stack, "second"), environment="h200",
+    ...                    location="southcentralus")
     """
     if naming is None:
         naming = Naming()
         with suppress(UserError):
-            naming = placement_of(scope).naming
+            naming = azure_scope_of(scope).naming
     tags = {**(tags or {}), "environment": environment, "managed-by": "fairway"}
     group: _ExistingGroup | ResourceGroup
     if existing:
@@ -90,7 +91,7 @@ def place_in_group(
     else:
         name = name or naming.name("resource_group", environment, role, region=location)
         group = ResourceGroup(scope, id, name=name, location=location, tags=tags)
-    place = Placement(
+    azure = AzureScope(
         environment=environment,
         resource_group=group.name,
         location=location,
@@ -103,8 +104,8 @@ def place_in_group(
         protect=protect,
         naming=naming,
     )
-    set_placement(scope, place)
-    return place
+    set_azure_scope(scope, azure)
+    return azure
 
 
 class _ExistingGroup(Component):
@@ -118,7 +119,7 @@ class _ExistingGroup(Component):
         self.id = group_id
         self.name = parts_of("resource group", group_id)["name"]
         found = DataResourceGroup(self, "group", name=self.name).reference("id")
-        stop_unless(
+        precondition(
             self,
             "resource_group",
             # Azure ignores case in ids.
@@ -130,7 +131,7 @@ class _ExistingGroup(Component):
         )
 
 
-def stop_unless(
+def precondition(
     scope: Component, name: str, condition: str, message: str, *, value: str, description: str
 ) -> None:
     """Creates an output whose precondition is the Terraform expression `condition`: unless it
@@ -147,7 +148,7 @@ def stop_unless(
 
 def client_config(scope: Construct) -> DataClientConfig:
     """Returns the principal that runs Terraform, and its subscription; read once per stack."""
-    inside = surroundings(scope)
+    inside = context_of(scope)
     return inside.addresses.shared("current", lambda: DataClientConfig(inside.stack, "current"))
 
 
@@ -160,15 +161,15 @@ def id_in_group(scope: Construct, type: str, name: str) -> str:
     """Returns the id of the resource with that type and name in the group of `scope`: it is known
     before the resource is created, and while it is being replaced.
     """
-    group = f"{subscription_of(scope)}/resourceGroups/{placement_of(scope).resource_group}"
+    group = f"{subscription_of(scope)}/resourceGroups/{azure_scope_of(scope).resource_group}"
     return f"{group}/providers/{type}/{name}"
 
 
 def unique_name(scope: Construct, kind: str, *parts: str) -> str:
     """Returns a name of that kind with these parts, completed from the subscription's id."""
-    place = placement_of(scope)
-    suffix = unique_suffix(client_config(scope).subscription_id, place.environment)
-    return place.name(kind, *parts, suffix=suffix)
+    azure = azure_scope_of(scope)
+    suffix = unique_suffix(client_config(scope).subscription_id, azure.environment)
+    return azure.name(kind, *parts, suffix=suffix)
 
 
 @checked

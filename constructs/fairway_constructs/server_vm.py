@@ -12,7 +12,7 @@ from fairway_constructs.azurerm.virtual_machine_data_disk_attachment import (
 from fairway_constructs.cloud_init import custom_data
 from fairway_constructs.clusters.nodes import login_arguments
 from fairway_constructs.extensions import equip
-from fairway_constructs.scope import placement_of
+from fairway_constructs.scope import azure_scope_of
 from fairway_core.catalog.images import SERVER_IMAGE, image
 
 if TYPE_CHECKING:
@@ -30,12 +30,12 @@ def private_interface(
 
     `name` is the machine's name after the environment's.
     """
-    place = placement_of(scope)
+    azure = azure_scope_of(scope)
     return NetworkInterface(
         scope,
         id,
-        name=place.name("network_interface", name),
-        **place.common,
+        name=azure.name("network_interface", name),
+        **azure.common,
         accelerated_networking_enabled=size.accelerated_networking,
         ip_configuration=[
             IpConfiguration(
@@ -69,17 +69,17 @@ def server_vm(
     serves. With `ultra_disks` those can be attached to it. `accounts` are the users' own; Azure
     Monitor's agent signs in with the identity `agent_identity_id`, if that is given.
     """
-    place = placement_of(scope)
+    azure = azure_scope_of(scope)
     system = image(SERVER_IMAGE)
-    common = place.common_of(role, serves)
+    common = azure.common_of(role, serves)
     common["tags"] = {**(common["tags"] or {}), **(more_tags or {})}
     machine = vm.LinuxVirtualMachine(
         scope,
         id,
-        name=place.name("linux_virtual_machine", name),
+        name=azure.name("linux_virtual_machine", name),
         computer_name=host_name,
         **common,
-        zone=place.zone_text,
+        zone=azure.zone_text,
         size=size.name,
         disk_controller_type=size.disk_controller or None,
         additional_capabilities=(

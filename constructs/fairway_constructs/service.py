@@ -111,7 +111,7 @@ class Service(Component):
         MonitorDiagnosticSetting(
             self._beside,
             f"{self._name}-is-recorded",
-            name=self.place.name("monitor_diagnostic_setting", self._name),
+            name=self.azure.name("monitor_diagnostic_setting", self._name),
             target_resource_id=f"{self.id}{sent.part}",
             log_analytics_workspace_id=monitoring.workspace_id,
             enabled_log=logs,

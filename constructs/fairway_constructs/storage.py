@@ -173,16 +173,16 @@ class Storage(IStorage):
         for container in expire_days or ():
             look_up(container, {name: name for name in containers}, "container")
         super().__init__(scope, id)
-        place = self.place
+        azure = self.azure
         if network is not None and network.endpoints is None:
             subnets = [*subnets, network.subnet("compute")]
         self.account = accounts.StorageAccount(
             self,
             "storage",
             name=account or unique_name(self, "storage_account"),
-            **place.common,
+            **azure.common,
             account_tier="Standard",
-            account_replication_type=replication or ("ZRS" if place.zone else "LRS"),
+            account_replication_type=replication or ("ZRS" if azure.zone else "LRS"),
             **sign_in(account_keys=account_keys),
             local_user_enabled=False,
             https_traffic_only_enabled=True,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from fairway_constructs.cdk import Component, Output, surroundings
+from fairway_constructs.cdk import Component, Output, context_of
 from fairway_constructs.cloud_init import ADMIN_USERNAME, LOCAL_FOLDER, shared_folder
 from fairway_constructs.clusters.nodes import keeps_disk
 from fairway_core.documents import FieldError
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from fairway_constructs.vault import IVault
     from fairway_core.catalog import VmSize
     from fairway_core.light_models import LightModel
-    from fairway_core.target import Engine, Reach
+    from fairway_core.target import Engine, SshRoute
 
 
 class TakesJobs(Component):
@@ -38,18 +38,18 @@ class TakesJobs(Component):
         storage: StorageAccount | None = None,
         vault_url: str = "",
         gateway: GatewayHost | None = None,
-        reach: Reach | None = None,
+        ssh_route: SshRoute | None = None,
         users: Mapping[str, str] | None = None,
     ) -> Target:
         """Returns the facts about the cluster that jobs need; see `Targets`."""
-        place = self.place
+        azure = self.azure
         return Target(
-            environment=place.environment,
-            region=place.location,
+            environment=azure.environment,
+            region=azure.location,
             storage=storage,
             vault_url=vault_url,
             gateway=gateway or self._gateway(),
-            reach=reach,
+            ssh_route=ssh_route,
             users=None if users is None else dict(users),
             **self._facts(),
         )
@@ -90,7 +90,7 @@ class Targets(Component):
         if not clusters:
             message = "jobs would have nowhere to run"
             raise FieldError(message, "name a cluster, or leave `Targets` out", ("clusters",))
-        stack = surroundings(scope).stack
+        stack = context_of(scope).stack
         if stack.node.try_find_child("targets"):
             message = f"the stack `{stack.node.id}` has an output `targets` already"
             raise UserError.of("id-taken", message, "name all of its clusters in one `Targets`")

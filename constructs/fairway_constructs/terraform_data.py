@@ -10,7 +10,7 @@ from fairway_constructs.azurerm.resource_group_template_deployment import (
     ResourceGroupTemplateDeployment,
 )
 from fairway_constructs.bindings.attributes import ObjectAttribute
-from fairway_constructs.cdk import Resource, surroundings
+from fairway_constructs.cdk import Resource, context_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -37,10 +37,10 @@ class TerraformData(Resource):
 REFERENCE = re.compile(r"(\$\{TfToken\[[^]]+\]\})")
 
 
-def literal(text: str) -> str:
+def escape_template(text: str) -> str:
     """Escapes everything in the text that Terraform could evaluate, except its references.
 
-    >>> literal("echo ${HOME}")
+    >>> escape_template("echo ${HOME}")
     'echo $${HOME}'
     """
     parts = REFERENCE.split(text)
@@ -58,7 +58,7 @@ def md5_of(text: str) -> str:
     """
     # cdktf writes a reference in an expression without the braces around it.
     parts = (
-        part if index % 2 else json.dumps(literal(part), ensure_ascii=False)
+        part if index % 2 else json.dumps(escape_template(part), ensure_ascii=False)
         for index, part in enumerate(REFERENCE.split(text))
     )
     return f'${{md5(join("", [{", ".join(parts)}]))}}'
@@ -78,7 +78,7 @@ def deploy_template(
     depends_on: Sequence[ITerraformDependable] = (),
 ) -> ResourceGroupTemplateDeployment:
     """Deploys an ARM template of one resource; `values` are its parameters: texts, or mappings."""
-    place = surroundings(scope).placed[1]
+    azure = context_of(scope).scope_and_azure[1]
     kinds = {key: "object" if isinstance(it, dict) else "string" for key, it in values.items()}
     template: dict[str, Any] = {
         "$schema": f"{SCHEMAS}/schemas/2019-04-01/deploymentTemplate.json#",
@@ -91,11 +91,11 @@ def deploy_template(
     return ResourceGroupTemplateDeployment(
         scope,
         id,
-        name=place.deployment_name(name),
-        resource_group_name=place.resource_group,
+        name=azure.deployment_name(name),
+        resource_group_name=azure.resource_group,
         deployment_mode="Incremental",
         template_content=json.dumps(template, sort_keys=True),
         parameters_content=json.dumps({key: {"value": each} for key, each in values.items()}),
-        tags=place.tags,
+        tags=azure.tags,
         depends_on=depends_on,
     )

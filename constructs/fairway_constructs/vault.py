@@ -10,7 +10,7 @@ from fairway_constructs.azurerm.key_vault import KeyVault, NetworkAcls
 from fairway_constructs.identity import Identity
 from fairway_constructs.network_access import public_ranges
 from fairway_constructs.protection import delete_lock, lifecycle_of
-from fairway_constructs.scope import client_config, placement_of, unique_name
+from fairway_constructs.scope import azure_scope_of, client_config, unique_name
 from fairway_constructs.service import Service
 from fairway_constructs.terraform_data import deploy_template
 from fairway_core.resource_ids import parts_of
@@ -41,12 +41,12 @@ def key_vault(
     own services if `bypass` says so. With `for_machines` these copy its secrets to VMs that they
     create, which requires public access.
     """
-    place = placement_of(scope)
+    azure = azure_scope_of(scope)
     return KeyVault(
         scope,
         id,
         name=unique_name(scope, kind),
-        **place.common,
+        **azure.common,
         tenant_id=client_config(scope).tenant_id,
         sku_name=sku,
         rbac_authorization_enabled=True,

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def collector_paused() -> Iterator[None]:
+def gc_paused() -> Iterator[None]:
     """Disables the garbage collector, which would scan large, long-lived data such as a plan
     repeatedly."""
     collecting = gc.isenabled()

@@ -83,13 +83,13 @@ _OTHERS = bytes(set(range(256)) - set(_BRACKETS))
 _TEXT = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
 
 
-class KeyTwice(Exception):
+class DuplicateKey(Exception):
     """A key appears twice in one object; readers disagree on which value counts."""
 
 
 def parse_json(content: bytes) -> Any:
     """Parses JSON; returns NO_JSON if it is invalid, as are `NaN`, which Python's parser accepts,
-    and numbers beyond a float's range. Raises KeyTwice."""
+    and numbers beyond a float's range. Raises DuplicateKey."""
     try:
         return json.loads(
             content, parse_constant=_finite, parse_float=_finite, object_pairs_hook=_once
@@ -103,7 +103,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) != len(pairs):
         names = [name for name, _ in pairs]
         name = next(name for name in names if names.count(name) > 1)
-        raise KeyTwice(f"`{name[:_LONGEST_NAME]}` appears twice in one object")
+        raise DuplicateKey(f"`{name[:_LONGEST_NAME]}` appears twice in one object")
     return found
 
 

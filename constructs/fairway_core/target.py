@@ -232,7 +232,7 @@ class Gateway(LightModel):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reach(LightModel):
+class SshRoute(LightModel):
     """The route to a host with a private address: an Azure Bastion, or jump hosts."""
 
     bastion: Bastion | None = None
@@ -253,7 +253,7 @@ class Reach(LightModel):
 class Target(LightModel):
     """A place to run jobs; exactly the section of its engine is set, and none for `local`.
 
-    `mounts` maps a file system's name to its path on every node. `reach` is the way to the host
+    `mounts` maps a file system's name to its path on every node. `ssh_route` is the way to the host
     of `ssh:` or `slurm:`, and to the `gateway`; without it ssh connects to the host as it is.
     `users` are people with accounts of their own, each with the folder that is `shared` for them.
     `region` is Azure's, which prices depend on; `price` is what one node costs an hour, where it is
@@ -277,7 +277,7 @@ class Target(LightModel):
     mounts: dict[Text, Folder] = field(default_factory=dict)
     storage: StorageAccount | None = None
     vault_url: Text = ""
-    reach: Reach | None = None
+    ssh_route: SshRoute | None = None
     gateway: Gateway | None = None
     users: dict[Word, Folder] | None = None
     slurm: SlurmAccess | None = None
@@ -309,11 +309,11 @@ class Target(LightModel):
 
     def _reach_leads_to_a_host(self) -> None:
         led_to = self.slurm or self.ssh or self.batch or self.gateway
-        if self.reach is not None and not led_to:
+        if self.ssh_route is not None and not led_to:
             raise FieldError(
-                f"`reach:` is for targets that ssh leads to, and not for engine `{self.engine}`",
+                f"`ssh_route:` is for targets that ssh leads to, not for engine `{self.engine}`",
                 "leave it out",
-                ("reach",),
+                ("ssh_route",),
             )
 
     def _priorities_are_of_a_queue(self) -> None:

@@ -131,7 +131,7 @@ def _annotation(annotation: ast.expr | None) -> str:
 
 
 def _field_default(value: ast.expr | None) -> str:
-    """Returns the default of a field; `field(default_factory=Homes)` gives `Homes()`."""
+    """Returns the default of a field; `field(default_factory=list)` gives `list()`."""
     if isinstance(value, ast.Call) and ast.unparse(value.func) in ("field", "Field"):
         given = {each.arg: ast.unparse(each.value) for each in value.keywords}
         factory = given.get("default_factory")

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fairway_core.cost.cache import prices_at_hand
+from fairway_core.cost.cache import cached_prices
 from fairway_core.documents import BY_HAND, Document
 from fairway_core.findings import UserError
 from fairway_core.validation import describe, require_list
@@ -176,7 +176,7 @@ def costs(
     {'key': 'baseline', 'runs': 4, 'node_hours': 12.5, 'cost': 1125.0, …}
     """
     require_group("by", by)
-    known = prices_at_hand(None if prices is None else Path(prices))
+    known = cached_prices(None if prices is None else Path(prices))
     store, name = _store(folder), None
     if environment is not None:
         from fairway_core.environment import load_environment

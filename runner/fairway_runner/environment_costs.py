@@ -10,14 +10,14 @@ from fairway_core.cost.environment import idle_savings, savings
 from fairway_core.cost.estimate import Amounts, Estimate, Line, estimate, offers
 
 if TYPE_CHECKING:
-    from fairway_core.cost.parts import Part
+    from fairway_core.cost.line_items import LineItem
     from fairway_core.cost.prices import Prices
     from fairway_core.environment import Environment
 
 
 def cost_facts(
     environment: Environment,
-    parts: Sequence[Part],
+    parts: Sequence[LineItem],
     prices: Prices,
     hours_per_day: float | None = None,
 ) -> dict[str, Any]:
@@ -62,7 +62,7 @@ def cost_facts(
 
 
 def _line_facts(line: Line) -> dict[str, Any]:
-    part, price = line.part, line.price
+    part, price = line.item, line.price
     unknown = price is None and not part.by_use
     region = part.region
     return {

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairway_core.checks import check_environment
-from fairway_core.cost.cache import prices_at_hand
-from fairway_core.cost.environment import parts_of
+from fairway_core.cost.cache import cached_prices
+from fairway_core.cost.environment import line_items_of
 from fairway_core.diagram import draw
 from fairway_core.environment import load_environment, read_environment
 from fairway_core.environment.selection import known_environments
@@ -56,7 +56,7 @@ def checked(file: Path) -> Sequence[Finding]:
 def cost(file: Path) -> dict[str, Any]:
     """Returns the answer of `fairway cost --offline --json`."""
     loaded = load_environment(file)
-    return cost_facts(loaded, parts_of(loaded), prices_at_hand())
+    return cost_facts(loaded, line_items_of(loaded), cached_prices())
 
 
 @lru_cache(maxsize=64)
@@ -68,7 +68,7 @@ def draw_diagram(file: Path, _changed: int) -> bytes:
 def run_costs(runs: Runs, by: str, since: str) -> dict[str, Any]:
     """Returns the answer of `fairway cost --runs --json` for the runs known here."""
     require_group("by", by, ("run", *BY))
-    prices, kind = prices_at_hand(), None if by == "run" else by
+    prices, kind = cached_prices(), None if by == "run" else by
     held = usage_of_runs(runs, prices, since=parse_moment("since", since) if since else None)
     facts = run_cost_facts(held.usages, by=kind, currency=prices.currency)
     return {**facts, "findings": [finding_facts(each) for each in held.damaged]}

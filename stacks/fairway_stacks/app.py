@@ -229,9 +229,9 @@ def _project_folder() -> Path:
 
 def _checked(environment: Environment, files: Mapping[str, Path], warn: Warn) -> dict[str, int]:
     """Returns the number of resources of each stack. Raises UserError if a check finds an error."""
-    from fairway_core.checks import Asked, check_stack
+    from fairway_core.checks import CheckContext, check_stack
 
-    asked, counts = Asked.by(environment), {}
+    context, counts = CheckContext.from_environment(environment), {}
     found: list[Finding] = []
     taken: dict[Hashable, str] = {}
     for name, file in files.items():
@@ -240,7 +240,7 @@ def _checked(environment: Environment, files: Mapping[str, Path], warn: Warn) ->
         found += [
             replace(finding, message=f"{name}: {finding.path}: {finding.message}")
             for finding in check_stack(
-                stack, asked, ignore=environment.checks.ignore, name=name, taken=taken
+                stack, context, ignore=environment.checks.ignore, name=name, taken=taken
             )
         ]
     _report(found, warn)

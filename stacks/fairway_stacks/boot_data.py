@@ -20,7 +20,7 @@ from fairway_constructs.clusters.nodes import NodeSpec, cloud_init_of
 from fairway_constructs.network_access import SubnetRef
 from fairway_core.catalog import vm_size
 from fairway_core.environment import Cluster, SlurmNodes
-from fairway_core.environment.filesystems.homes import homes, shared_queue
+from fairway_core.environment.filesystems.home_directories import home_directories, shared_queue
 from fairway_core.environment.filesystems.rules import scheduler_mounts
 from fairway_core.findings import UserError
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from fairway_constructs.clusters.slurm.configuration import SlurmPartition
     from fairway_core.documents import Document
     from fairway_core.environment import Environment
-    from fairway_core.environment.filesystems.homes import SharedQueue
+    from fairway_core.environment.filesystems.home_directories import SharedQueue
     from fairway_core.findings import Finding
     from fairway_core.yaml_text import DataPath
 
@@ -127,7 +127,7 @@ def _machines(environment: Environment) -> Iterator[tuple[DataPath, Callable[[],
                 name,
                 nodes,
                 host_patterns=[_UNKNOWN, *([f"{name}-*"] if slurm else [])],
-                watched=isinstance(spec, Cluster) and spec.repair is not None,
+                health_probe=isinstance(spec, Cluster) and spec.repair is not None,
                 slurm=slurm,
                 single=spec.is_single,
                 identity_id=_UNKNOWN,
@@ -250,7 +250,7 @@ def accounts_of(
     people = [person for person in environment.access.users if person.keys]
     return Accounts(
         people=people,
-        homes=homes(environment.filesystems, environment.clusters, mounts),
+        homes=home_directories(environment.filesystems, environment.clusters, mounts),
         fenced=fenced,
         queue=queue,
         containers=containers,
@@ -272,7 +272,7 @@ def folders_of(environment: Environment, mounts: Sequence[str] | None) -> dict[s
     None, as on a pool, where users have none. Returns None if all share one account."""
     folder = ""
     if mounts is not None:
-        folder = homes(environment.filesystems, environment.clusters, mounts).folder
+        folder = home_directories(environment.filesystems, environment.clusters, mounts).folder
     found = {}
     for each in environment.access.users:
         # Entra ID creates the homes of the users who sign in with it.

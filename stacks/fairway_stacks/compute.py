@@ -13,7 +13,7 @@ from fairway_constructs.clusters.nodes import sends_gpu_metrics
 from fairway_constructs.network_access import public_ranges
 from fairway_constructs.targets import storage_of
 from fairway_core.catalog import vm_size
-from fairway_core.target import Gateway, Reach
+from fairway_core.target import Gateway, SshRoute
 from fairway_stacks.boot_data import folders_of, node_spec
 from fairway_stacks.stack import RoleStack
 
@@ -44,12 +44,12 @@ class ComputeStack(RoleStack):
     ) -> None:
         super().__init__(project, environment, "compute")
         self.environment, self.network, self.data = environment, network, data
-        if self.place.proxy:
-            self.place = replace(self.place, proxy=self.place.proxy.past(data.direct_hosts))
+        if self.azure.proxy:
+            self.azure = replace(self.azure, proxy=self.azure.proxy.past(data.direct_hosts))
         self.targets: dict[str, Target] = {}
         self.gateway_host = gateway
         self._storage = storage_of(data.storage)
-        self._reach = _reach(environment, network)
+        self._ssh_route = _ssh_route(environment, network)
         self._create_clusters()
         # The machines of Batch and AKS belong to Azure: Fairway sends no metrics from them.
         sizes = [vm_size(cluster.size) for cluster in environment.login_clusters.values()]
@@ -57,9 +57,9 @@ class ComputeStack(RoleStack):
             az.Alerts(self, monitoring=data.monitoring).gpus_idle()
         # Lets admins see the nodes in Azure; the bastion itself is in the network stack.
         for admin in environment.access.admins:
-            assert self.place.group_id is not None
+            assert self.azure.group_id is not None
             grant_connections(
-                self, "nodes", admin, resource_id=self.place.group_id, what="the nodes"
+                self, "nodes", admin, resource_id=self.azure.group_id, what="the nodes"
             )
         named = [self.targets[name] for name in environment.clusters]
         self._job_targets = az.Targets(self, named)
@@ -105,7 +105,7 @@ class ComputeStack(RoleStack):
             storage=self._storage,
             # "" if the environment keeps no secrets of jobs.
             vault_url=vault.url if vault and self.environment.vault else "",
-            reach=self._reach if is_reached else None,
+            ssh_route=self._ssh_route if is_reached else None,
             gateway=gateway,
             users=users,
         )
@@ -120,10 +120,10 @@ class ComputeStack(RoleStack):
             return None
         return Gateway(host=host, user=ADMIN_USERNAME)
 
-    def watch(self, name: str, resource_id: str) -> None:
+    def collect_metrics(self, name: str, resource_id: str) -> None:
         """Sends the logs of a machine or scale set to the workspace, if there is one."""
         if self.data.monitoring is not None:
-            self.data.monitoring.watch(self, name, resource_id=resource_id)
+            self.data.monitoring.collect_metrics(self, name, resource_id=resource_id)
 
 
 class EngineClusters:
@@ -154,12 +154,12 @@ class MachineClusters(EngineClusters):
             mounts=stack.data.mounts(spec.mounts),
         )
         cluster = self.machines(name, spec, nodes)
-        stack.watch(name, cluster.id)
+        stack.collect_metrics(name, cluster.id)
         users = folders_of(stack.environment, spec.mounts)
         taker = self.taker(cluster, name, nodes)
         return stack.target(taker, gateway=stack.gateway(cluster.main_host), users=users)
 
-    def machines(self, name: str, spec: Any, nodes: NodeSpec) -> az.GpuCluster | az.SingleVm:
+    def machines(self, name: str, spec: Any, nodes: NodeSpec) -> az.ScaleSetCluster | az.SingleVm:
         """Creates the scale set or VM of a cluster."""
         raise NotImplementedError
 
@@ -168,11 +168,11 @@ class MachineClusters(EngineClusters):
         return cluster
 
 
-def _reach(environment: Environment, network: INetwork) -> Reach | None:
+def _ssh_route(environment: Environment, network: INetwork) -> SshRoute | None:
     """Returns the way from users' machines to the nodes, or None if ssh connects directly."""
-    chosen = environment.access.reach
-    if isinstance(chosen, Reach):
+    chosen = environment.access.ssh_route
+    if isinstance(chosen, SshRoute):
         return chosen
     if chosen == "direct" or network.bastion is None:
         return None
-    return Reach(bastion=network.bastion.id)
+    return SshRoute(bastion=network.bastion.id)

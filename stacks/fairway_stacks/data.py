@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import fairway_constructs as az
 from fairway_constructs.cloud_init import export_path
 from fairway_constructs.filesystems.base import Site, from_section
-from fairway_constructs.researchers import let_submit, page_identity
+from fairway_constructs.researchers import grant_submit, page_identity
 from fairway_core.environment.clusters.kubernetes.cluster import CONFIGURATION, NODES_GROUP
 from fairway_core.environment.services import budget_contacts
 from fairway_core.review.plan import ROLES
@@ -50,7 +50,7 @@ class DataStack(RoleStack):
         self.identity = self._nodes_identity()
         self.filesystems = self._filesystems()
         self.kubernetes = (
-            az.KubernetesFoundation(
+            az.KubernetesSharedState(
                 self, storage=self.storage, name=CONFIGURATION, registry=self.registry
             )
             if environment.node_pools
@@ -60,7 +60,7 @@ class DataStack(RoleStack):
         self.batch = self._batch() if environment.pools else None
         containers = {name: each.id for name, each in self.storage.containers.items()}
         batch_id = self.batch.id if self.batch else None
-        let_submit(
+        grant_submit(
             self, environment.access.researchers, containers=containers, batch_account_id=batch_id
         )
         self.slurm = self._slurm(environment.scheduler) if environment.scheduler else None
@@ -215,13 +215,13 @@ class DataStack(RoleStack):
             found.append(".batch.azure.com")
         return found
 
-    def _slurm(self, spec: Slurm) -> az.SlurmFoundation:
-        foundation = az.SlurmFoundation(
+    def _slurm(self, spec: Slurm) -> az.SlurmSharedState:
+        shared_state = az.SlurmSharedState(
             self, disk_gib=spec.disk_gib, egress_address=self._egress_address()
         )
-        self._let_work(foundation.nodes)
-        self._connect(foundation)
-        return foundation
+        self._let_work(shared_state.nodes)
+        self._connect(shared_state)
+        return shared_state
 
     def _monitoring(self) -> az.Monitoring | None:
         """Creates the workspace, diagnostic settings, and alerts on file servers and pools."""
@@ -241,7 +241,7 @@ class DataStack(RoleStack):
         machines = {name: each.virtual_machine for name, each in self.filesystems.items()}
         servers = {name: machine.id for name, machine in machines.items() if machine}
         for name, machine_id in servers.items():
-            monitoring.watch(self, name, resource_id=machine_id)
+            monitoring.collect_metrics(self, name, resource_id=machine_id)
             alerts.file_server_down(name, machine_id)
         if servers:
             alerts.file_servers_full(export_path(""))
@@ -261,7 +261,7 @@ class DataStack(RoleStack):
         environment = self._environment
         shared = environment.resource_group is not None
         roles = [*(() if shared else ROLES), *([NODES_GROUP] if environment.node_pools else ())]
-        groups = [self.place.name("resource_group", role) for role in roles]
+        groups = [self.azure.name("resource_group", role) for role in roles]
         budget = partial(
             az.Budget,
             self,
@@ -270,7 +270,7 @@ class DataStack(RoleStack):
             emails=budget_contacts(spec, environment.monitoring),
         )
         budget(
-            resource_groups=[self.place.resource_group, *groups] if shared else groups,
+            resource_groups=[self.azure.resource_group, *groups] if shared else groups,
             tags={"environment": environment.name} if shared else None,
         )
         # Batch puts VMs of this subscription into groups that it names itself, and tags them only

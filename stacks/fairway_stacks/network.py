@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import fairway_constructs as az
-from fairway_core.environment.filesystems.rules import optional_roles, speaks_nfs_3
+from fairway_core.environment.filesystems.rules import dedicated_subnets, uses_nfs3
 from fairway_stacks.boot_data import accounts_of
 from fairway_stacks.stack import RoleStack
 
@@ -55,10 +55,10 @@ class NetworkStack(RoleStack):
             service_endpoints=spec.service_endpoints,
             bastion=access.bastion,
             admins=access.admins,
-            filesystems=optional_roles(environment.filesystems),
-            nfs_3=speaks_nfs_3(environment.filesystems),
+            filesystems=dedicated_subnets(environment.filesystems),
+            nfs_3=uses_nfs3(environment.filesystems),
             dns=spec.dns,
-            pods=environment.orchestrator.pod_range if environment.orchestrator else None,
+            pods=environment.aks.pod_range if environment.aks else None,
             web=environment.web.allowed if environment.web else (),
         )
         for name, peering in spec.peerings.items():

@@ -13,16 +13,16 @@ from ruamel.yaml import YAML
 from tests.constructs.bindings.validator import validate
 from tests.stacks.documents import decoded, files_of
 
+from fairway_constructs.azure_scope import AzureScope
 from fairway_constructs.azurerm.provider import AzurermProvider
 from fairway_constructs.cdk import App, Stack
-from fairway_constructs.placement import Placement
-from fairway_constructs.scope import set_placement
+from fairway_constructs.scope import set_azure_scope
 
 
 @pytest.fixture(scope="session")
-def place() -> Placement:
+def azure() -> AzureScope:
     """Returns an existing resource group."""
-    return Placement(
+    return AzureScope(
         environment="lab",
         resource_group="lab-rg-test",
         location="westeurope",
@@ -39,27 +39,27 @@ class ShortStack(Stack):
 
 
 @pytest.fixture
-def stack(place: Placement) -> Stack:
+def stack(azure: AzureScope) -> Stack:
     """Returns a stack to build in without writing anything."""
     made = ShortStack(App(), "lab-test")
-    set_placement(made, place)
+    set_azure_scope(made, azure)
     return made
 
 
 @pytest.fixture(scope="session")
 def synthesize(
-    tmp_path_factory: pytest.TempPathFactory, place: Placement
+    tmp_path_factory: pytest.TempPathFactory, azure: AzureScope
 ) -> Callable[..., dict[str, Any]]:
     """Builds in a new stack and returns its Terraform, validated against the provider's schema.
 
-    The stack has `place`, with the fields in `different` replaced.
+    The stack has `azure`, with the fields in `different` replaced.
     """
 
     def synthesize(build: Callable[[Stack], object], **different: Any) -> dict[str, Any]:
         folder = tmp_path_factory.mktemp("cdktf.out")
         app = App(outdir=str(folder))
         stack = ShortStack(app, "lab-test")
-        set_placement(stack, replace(place, **different))
+        set_azure_scope(stack, replace(azure, **different))
         AzurermProvider(stack)
         build(stack)
         app.synth()

@@ -13,11 +13,11 @@ from tests.constructs.test_components import own_classes
 from tests.stacks.test_filesystems import KINDS
 
 import fairway_constructs as az
-from fairway_constructs.cdk import surroundings
+from fairway_constructs.cdk import context_of
 from fairway_constructs.filesystems.base import Site, from_section
 from fairway_core.catalog import image, vm_size
 from fairway_core.environment import AnyFileSystem, Schedule
-from fairway_core.environment.filesystems.rules import optional_roles
+from fairway_core.environment.filesystems.rules import dedicated_subnets
 from fairway_core.environment.keys import NOBODYS_KEY
 
 PRINCIPAL = "11111111-1111-1111-1111-111111111111"
@@ -61,9 +61,9 @@ def _kubernetes(scope: az.Construct, name: str) -> az.KubernetesCluster:
     return az.KubernetesCluster(scope, name, subnet=SUBNET, kubelet=kubelet)
 
 
-def _foundation(scope: az.Construct, name: str) -> az.KubernetesFoundation:
+def _foundation(scope: az.Construct, name: str) -> az.KubernetesSharedState:
     storage = az.Storage.from_id(_group(scope, f"{name}-st"), "storage", ACCOUNT)
-    return az.KubernetesFoundation(scope, name, storage=storage, name="manifests")
+    return az.KubernetesSharedState(scope, name, storage=storage, name="manifests")
 
 
 def _network(scope: az.Construct, name: str) -> az.INetwork:
@@ -95,7 +95,7 @@ def _scheduler(scope: az.Construct, name: str) -> az.SlurmScheduler:
         name,
         partitions={"nd": az.SlurmPartition(size=H100, nodes=2)},
         scale_sets={"nd": "/scale-set"},
-        foundation=az.SlurmFoundation(scope, f"{name}-foundation", disk_gib=64),
+        shared_state=az.SlurmSharedState(scope, f"{name}-foundation", disk_gib=64),
         subnet=SUBNET,
         mounts=[],
     )
@@ -108,7 +108,7 @@ def _login(scope: az.Construct, name: str) -> None:
         name,
         size="Standard_D4s_v6",
         scheduler=_scheduler(inside, "scheduler"),
-        foundation=az.SlurmFoundation(inside, disk_gib=64),
+        shared_state=az.SlurmSharedState(inside, disk_gib=64),
         subnet=SUBNET,
         mounts=[],
     )
@@ -122,7 +122,9 @@ def _file_system(section: str) -> tuple[str, Statement]:
     def statement(scope: az.Construct, name: str) -> object:
         inside = _group(scope, name)
         site = Site(
-            network=az.Network(inside, address_space=SPACE, filesystems=optional_roles({"": spec})),
+            network=az.Network(
+                inside, address_space=SPACE, filesystems=dedicated_subnets({"": spec})
+            ),
             node_roles=["compute"],
             storage=az.Storage(inside, containers=["datasets"]),
             storage_endpoints=(),
@@ -147,7 +149,7 @@ STATEMENTS: dict[str, Statement] = {
     "Cluster": lambda s, n: az.Cluster(s, n, size=H100, nodes=2, subnet=SUBNET),
     "FirewallEgress": lambda s, n: az.FirewallEgress(s, n, next_hop=SPACE[4]),
     "Gateway": lambda s, n: az.Gateway(s, n, size="Standard_D2s_v6", subnet=SUBNET),
-    "GpuCluster": lambda s, n: az.GpuCluster(s, n, nodes=2, **_nodes(s, n)),
+    "ScaleSetCluster": lambda s, n: az.ScaleSetCluster(s, n, nodes=2, **_nodes(s, n)),
     "People": lambda s, n: az.People(s, n, object_id=PERSON).grant(
         "x", "Reader", on="/x", reason="reads"
     ),
@@ -157,7 +159,7 @@ STATEMENTS: dict[str, Statement] = {
     ),
     "KubernetesCluster": _kubernetes,
     "KubernetesConfiguration": _configuration,
-    "KubernetesFoundation": _foundation,
+    "KubernetesSharedState": _foundation,
     "KubernetesNodePool": _node_pool,
     "Monitoring": lambda s, n: az.Monitoring(s, n, emails=["a@example.com"]),
     "NatEgress": lambda s, n: az.NatEgress(s, n),
@@ -170,12 +172,12 @@ STATEMENTS: dict[str, Statement] = {
     ),
     "Registry": lambda s, n: az.Registry(s, n),
     "SingleVm": lambda s, n: az.SingleVm(s, n, **_nodes(s, n)),
-    "SlurmFoundation": lambda s, n: az.SlurmFoundation(s, n, disk_gib=64),
+    "SlurmSharedState": lambda s, n: az.SlurmSharedState(s, n, disk_gib=64),
     "SlurmLoginNode": _login,
     "SlurmScheduler": _scheduler,
     "Storage": lambda s, n: az.Storage(s, n, containers=["datasets"]),
     "Vault": lambda s, n: az.Vault(s, n).key("storage"),
-    "WorkingHours": lambda s, n: az.WorkingHours(
+    "StartStopSchedule": lambda s, n: az.StartStopSchedule(
         s, n, clusters={"box": (Schedule(stop="20:00"), BOX)}
     ),
 }
@@ -190,7 +192,7 @@ def _addresses(order: list[int]) -> dict[str, str]:
     for index in order:
         kind, name = PROGRAM[index]
         STATEMENTS[kind](stack, name)
-    return surroundings(stack).addresses.owners
+    return context_of(stack).addresses.owners
 
 
 def test_address_order_program_covers_every_construct() -> None:

@@ -180,7 +180,7 @@ from fairway_core.environment.keys import NOBODYS_KEY
 app = cdk.App(outdir=sys.argv[1])
 own = cdk.TerraformStack(app, "own")
 az.AzurermProvider(own, storage_use_azuread=True)
-az.place_in_group(own, environment="own", location="westeurope")
+az.use_resource_group(own, environment="own", location="westeurope")
 net = az.Network(own, "net", address_space="10.40.0.0/16")
 cdk.TerraformOutput(own, "network", value=net.virtual_network.id)
 lab = az.EnvironmentStack(app, "lab", location="westeurope", zone=2, ssh_keys=[NOBODYS_KEY])

@@ -26,7 +26,7 @@ from fairway_constructs.azurerm.provider import AzurermProvider
 from fairway_constructs.azurerm.resource_group import ResourceGroup
 from fairway_constructs.azurerm.subnet import Subnet
 from fairway_constructs.cdk.library import jsii
-from fairway_constructs.scope import place_in_group
+from fairway_constructs.scope import use_resource_group
 from fairway_core.findings import UserError
 
 Synthesize = Callable[[Callable[[az.Stack], object]], dict[str, Any]]
@@ -41,7 +41,7 @@ def _two_networks(scope: az.Construct) -> tuple[az.Network, az.Network]:
     found = []
     for environment, space in (("one", ONE), ("two", TWO)):
         group = az.Construct(scope, environment)
-        place_in_group(group, environment=environment, location="westeurope", zone=2)
+        use_resource_group(group, environment=environment, location="westeurope", zone=2)
         found.append(az.Network(group, address_space=space))
     return found[0], found[1]
 
@@ -78,7 +78,7 @@ def test_components_two_networks_fit_in_one_stack(by_path: Synthesize) -> None:
 
 def test_components_in_several_groups_each_have_own_shared_resources(by_path: Synthesize) -> None:
     def lab(scope: az.Construct, environment: str) -> None:
-        place_in_group(scope, environment=environment, location="westeurope", zone=2)
+        use_resource_group(scope, environment=environment, location="westeurope", zone=2)
         network = az.Network(scope, address_space=ONE, private_endpoints=True)
         storage = az.Storage(scope, containers=["datasets"])
         for name in ("data", "more"):
@@ -124,16 +124,16 @@ def test_components_short_addresses_equal_ids_at_any_depth(synthesize: Synthesiz
 
 
 def test_components_with_duplicate_address_are_refused(
-    stack: az.Stack, place: az.Placement
+    stack: az.Stack, azure: az.AzureScope
 ) -> None:
     az.Network(stack, address_space=ONE)
-    ResourceGroup(stack, "vnet", name="other", location=place.location)
+    ResourceGroup(stack, "vnet", name="other", location=azure.location)
     finding = refused(
         lambda: Subnet(
             stack,
             "compute",
             name="other",
-            resource_group_name=place.resource_group,
+            resource_group_name=azure.resource_group,
             virtual_network_name="other",
             address_prefixes=["10.0.0.0/24"],
         )

@@ -56,22 +56,22 @@ _MADE: dict[str, Callable[["Names"], Any]] = {
         its.stack, "some-box", size="Standard_NC24ads_A100_v4", nodes=1, network=its.network
     ),
     "account": lambda its: az.BatchAccount(its.stack, "some-account"),
-    "foundation": lambda its: az.KubernetesFoundation(
+    "shared_state": lambda its: az.KubernetesSharedState(
         its.stack, storage=its.storage, name="some-manifests"
     ),
     "cluster": lambda its: az.KubernetesCluster(
         its.stack,
         "some-cluster",
         subnet=its.network.subnet("kubernetes"),
-        kubelet=its.foundation.kubelet,
+        kubelet=its.shared_state.kubelet,
     ),
-    "slurm": lambda its: az.SlurmFoundation(its.stack, "some-slurm", disk_gib=64),
+    "slurm": lambda its: az.SlurmSharedState(its.stack, "some-slurm", disk_gib=64),
     "scheduler": lambda its: az.SlurmScheduler(
         its.stack,
         "some-scheduler",
         partitions={"nd": az.SlurmPartition(size=_SIZE, nodes=16)},
         scale_sets=its.ids,
-        foundation=its.slurm,
+        shared_state=its.slurm,
         mounts=[its.home.mount],
         subnet=its.subnet,
     ),

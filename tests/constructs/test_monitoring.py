@@ -27,7 +27,7 @@ def everything(synthesize: Synthesize) -> dict[str, Any]:
 
     def build(stack: az.Stack) -> None:
         monitoring = _monitoring(stack)
-        monitoring.watch(stack, "pair", resource_id="/scale-set")
+        monitoring.collect_metrics(stack, "pair", resource_id="/scale-set")
         existing = (
             "/subscriptions/11111111-2222-3333-4444-555555555555/resourceGroups/g"
             "/providers/Microsoft.Storage/storageAccounts/labdata"
@@ -212,7 +212,7 @@ def test_monitoring_adds_agent_to_nodes_and_metrics_timer_to_nvidia_nodes(
 
     def build(stack: az.Stack) -> None:
         identity = az.Identity(stack, "nodes")
-        az.GpuCluster(stack, "pair", nodes=2, identity=identity, monitored=monitored, **spec)
+        az.ScaleSetCluster(stack, "pair", nodes=2, identity=identity, monitored=monitored, **spec)
 
     kind = "azurerm_linux_virtual_machine_scale_set"
     (nodes,) = synthesize(build)["resource"][kind].values()

@@ -8,7 +8,7 @@ import pytest
 from endings import refused
 
 import fairway_constructs as az
-from fairway_core.checks import Asked, check_stack
+from fairway_core.checks import CheckContext, check_stack
 from fairway_core.environment import Firewall
 
 Synthesize = Callable[[Callable[[az.Stack], object]], dict[str, Any]]
@@ -70,9 +70,9 @@ def _openings(group: dict[str, Any]) -> set[tuple[str, str, str, str]]:
     return found
 
 
-def _faults(stack: dict[str, Any], asked: Asked) -> set[str]:
+def _faults(stack: dict[str, Any], context: CheckContext) -> set[str]:
     """Returns the checks that a stack fails, except on tags, which come from the fixture."""
-    return {finding.id for finding in check_stack(stack, asked, ignore=["untagged"])}
+    return {finding.id for finding in check_stack(stack, context, ignore=["untagged"])}
 
 
 def _rules(resources: dict[str, Any], role: str) -> dict[str, Any]:
@@ -187,8 +187,8 @@ class TestBastion:
             if kind != "azurerm_network_security_group":
                 assert {name: after[kind][name] for name in instances} == instances
         stack = {"resource": after}
-        assert not _faults(stack, Asked(bastion=True))
-        assert _faults(stack, Asked(bastion=False)) == {"open-to-internet", "public-address"}
+        assert not _faults(stack, CheckContext(bastion=True))
+        assert _faults(stack, CheckContext(bastion=False)) == {"open-to-internet", "public-address"}
         (grant,) = after["azurerm_role_assignment"].values()
         assert grant["role_definition_name"] == "Reader"
         assert grant["scope"] == "${azurerm_bastion_host.bastion-host.id}"
@@ -292,7 +292,7 @@ class TestEgress:
                 service_endpoints=["Microsoft.KeyVault"],
                 private_endpoints=private,
             )
-            az.SlurmFoundation(stack, disk_gib=64, egress_address=network.egress_address)
+            az.SlurmSharedState(stack, disk_gib=64, egress_address=network.egress_address)
 
         if private:
             synthesize(build)

@@ -19,7 +19,7 @@ from programs import executable, finished, tool
 
 from fairway_constructs.cloud_init.people import Accounts
 from fairway_core.environment import Person
-from fairway_core.environment.filesystems.homes import Homes, SharedQueue
+from fairway_core.environment.filesystems.home_directories import HomeDirectories, SharedQueue
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGg1WIweWjybO9m6h4crvNjt/E/mny4YV2tgV86LxzWu"
 ADA = Person(name="ada", keys=(f"{KEY} ada",), uid=30001)
@@ -200,7 +200,7 @@ def test_people_rights_follow_the_list_and_removed_people_keep_only_files(
 
 def test_people_homes_are_made_only_on_the_mounted_file_system(machine: Machine) -> None:
     data = machine.folder / "data"
-    homes = Homes(f"{data}/home", str(data))
+    homes = HomeDirectories(f"{data}/home", str(data))
     machine.set_up(_accounts(ADA, homes=homes))
     refused = machine.boot(check=False)
     assert refused.returncode == 1

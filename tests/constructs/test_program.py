@@ -130,9 +130,9 @@ ETHERNET, NVLINK = "Standard_D16s_v6", "Standard_ND128isr_GB300_v6"
 
 def _slurm_nodes(lab: az.EnvironmentStack, size: str) -> None:
     net = _network(lab)
-    foundation = az.SlurmFoundation(lab, disk_gib=64)
-    foundation.private_endpoints(net)
-    own = {"foundation": foundation, "subnet": net.subnet("compute"), "mounts": []}
+    shared = az.SlurmSharedState(lab, disk_gib=64)
+    shared.private_endpoints(net)
+    own = {"shared_state": shared, "subnet": net.subnet("compute"), "mounts": []}
     partitions = {"p": az.SlurmPartition(size=size, nodes=2)}
     az.SlurmScheduler(lab, partitions=partitions, scale_sets={}, **own)
 
@@ -300,7 +300,7 @@ def test_program_machines_wait_for_subnet_and_depends_on(lab: az.EnvironmentStac
     )
 
 
-@pytest.mark.parametrize("kind", ["GpuCluster", "SingleVm", "BatchPool", "Slurm"])
+@pytest.mark.parametrize("kind", ["ScaleSetCluster", "SingleVm", "BatchPool", "Slurm"])
 def test_program_machines_wait_for_file_systems_and_roles(
     lab: az.EnvironmentStack, kind: str
 ) -> None:
@@ -311,8 +311,8 @@ def test_program_machines_wait_for_file_systems_and_roles(
     node = {"size": HB, "image": "ubuntu-hpc-2404"}
     identity = az.Identity(lab, "nodes")
     if kind == "Slurm":
-        slurm = az.SlurmFoundation(lab, disk_gib=64)
-        given["foundation"], identity = slurm, slurm.nodes
+        slurm = az.SlurmSharedState(lab, disk_gib=64)
+        given["shared_state"], identity = slurm, slurm.nodes
         slurm.private_endpoints(net)
         scheduler = az.SlurmScheduler(lab, partitions={}, scale_sets={}, **given)
         az.SlurmLoginNode(lab, "login", size="Standard_D4s_v6", scheduler=scheduler, **given)
@@ -322,7 +322,7 @@ def test_program_machines_wait_for_file_systems_and_roles(
         account.private_endpoints(net)
         storage.grant_read_write(_pool(lab, account, identity=identity, **given))
     else:
-        nodes = {"nodes": 2} if kind == "GpuCluster" else {}
+        nodes = {"nodes": 2} if kind == "ScaleSetCluster" else {}
         made = getattr(az, kind)(lab, "n", identity=identity, **nodes, **node, **given)
         storage.grant_read_write(made)
     resources = _written(lab)["resource"]
@@ -362,7 +362,9 @@ def test_program_grants_roles_to_people_like_identities(lab: az.EnvironmentStack
     team = az.People(lab, "team", object_id=TEAM)
     guest = az.People(lab, "guest", object_id=TEAM.replace("1", "6"), principal_type="User")
     beside = az.Construct(lab, "other")
-    az.place_in_group(beside, environment="other", location="westeurope", zone=2, ssh_keys=[KEY])
+    az.use_resource_group(
+        beside, environment="other", location="westeurope", zone=2, ssh_keys=[KEY]
+    )
     other = az.Cluster(beside, "box", size=A100, network=net)
     assert net.bastion is not None
     for nodes in ([box], [other]):
@@ -396,7 +398,7 @@ def test_program_writes_targets_of_every_kind_of_cluster(lab: az.EnvironmentStac
     assert subnet.nodes == (subnet.range, net.subnet("kubernetes").range), "they mount alike"
     home = az.NfsServer(lab, "home", subnet=net.subnet("storage"), path="/data")
     storage = az.Storage(lab, containers=["outputs"], network=net)
-    slurm, batch = az.SlurmFoundation(lab, disk_gib=64), az.BatchAccount(lab)
+    slurm, batch = az.SlurmSharedState(lab, disk_gib=64), az.BatchAccount(lab)
     for service in (slurm, batch):
         service.private_endpoints(net)
     spec: dict[str, Any] = {
@@ -406,7 +408,7 @@ def test_program_writes_targets_of_every_kind_of_cluster(lab: az.EnvironmentStac
         "identity": az.Identity(lab, "nodes"),
         "mounts": [home],
     }
-    mounted: dict[str, Any] = {"foundation": slurm, "subnet": subnet, "mounts": [home]}
+    mounted: dict[str, Any] = {"shared_state": slurm, "subnet": subnet, "mounts": [home]}
     scheduler = az.SlurmScheduler(
         lab,
         partitions={"hb": az.SlurmPartition(size=HB, nodes=16)},
@@ -414,12 +416,12 @@ def test_program_writes_targets_of_every_kind_of_cluster(lab: az.EnvironmentStac
         **mounted,
     )
     az.SlurmLoginNode(lab, "login", size="Standard_D4s_v6", scheduler=scheduler, **mounted)
-    own = az.KubernetesFoundation(lab, storage=storage, name="manifests")
+    own = az.KubernetesSharedState(lab, storage=storage, name="manifests")
     pods: dict[str, Any] = {"subnet": net.subnet("kubernetes")}
     pods["cluster"] = az.KubernetesCluster(lab, kubelet=own.kubelet, **pods)
     jobs: dict[str, Any] = {"job_image": "team.azurecr.io/jobs:1", "mounts": [home]}
     clusters: list[az.TakesJobs] = [
-        az.GpuCluster(lab, "pair", nodes=2, **spec),
+        az.ScaleSetCluster(lab, "pair", nodes=2, **spec),
         az.SingleVm(lab, "box", **spec),
         scheduler.partition("hb"),
         _pool(lab, batch, subnet, mounts=[home], name="many"),
@@ -435,7 +437,7 @@ def test_program_writes_targets_of_every_kind_of_cluster(lab: az.EnvironmentStac
         packages=scheduler.cluster.packages,
         facts=node_facts(az.vm_size(HB), [home.mount]),
     )
-    of_slurm = az.GpuCluster(lab, "hb", nodes=0, resized=True, slurm=node, **spec)
+    of_slurm = az.ScaleSetCluster(lab, "hb", nodes=0, externally_scaled=True, slurm=node, **spec)
     with pytest.raises(UserError, match=r"`hb` by their scheduler\n  pass `scheduler.partition"):
         of_slurm.target()
     with pytest.raises(UserError, match="on `hb`: nodes that run jobs together need a folder"):
@@ -527,7 +529,7 @@ TOKEN: Any = SimpleNamespace(
 )
 # A number that only Terraform knows, as cdktf represents it.
 LATER: Any = -8.1e298
-SLURM: dict[str, Any] = dict.fromkeys(("scale_sets", "foundation", "subnet", "mounts"), TOKEN)
+SLURM: dict[str, Any] = dict.fromkeys(("scale_sets", "shared_state", "subnet", "mounts"), TOKEN)
 AKS: dict[str, Any] = {"subnet": TOKEN, "kubelet": TOKEN}
 POOL: dict[str, Any] = {"subnet": TOKEN, "cluster": TOKEN, "nodes": 2}
 
@@ -652,7 +654,7 @@ def _cluster(lab: az.Construct, **more: Any) -> az.Cluster:
 
 def _lustre(lab: az.EnvironmentStack) -> None:
     group = az.Construct(lab, "flat")
-    az.place_in_group(group, environment="flat", location="westus")
+    az.use_resource_group(group, environment="flat", location="westus")
     az.Lustre(group, "fast", tib=48, path="/lustre", subnet=CLIENTS)
 
 
@@ -747,7 +749,7 @@ MISTAKES: list[tuple[Any, str]] = [
     (lambda s: _cluster(s, ssh_keys=[KEY]), "it is the stack's: EnvironmentStack(…, ssh_keys=…)"),
     # Calls that Python or pydantic would refuse in words of their own.
     (lambda _: az.Packages("apt"), "Packages: too many positional"),  # type: ignore[misc]
-    (lambda _: az.Homes(path="/home"), "Homes: got an unexpected"),  # type: ignore[call-arg]
+    (lambda _: az.HomeDirectories(path="/home"), "HomeDirectories: got an unexpected"),  # type: ignore[call-arg]
     (lambda _: az.Qos(preempts="all"), "preempts [wrong-argument] `preempts` of Qos takes"),  # type: ignore[arg-type]
     (lambda s: az.Resource(s, "a", {}, dependson=[]), "did you mean `depends_on`"),  # type: ignore[call-arg]
     (lambda s: ResourceGroup(s, "a", nam="b", location="c"), "did you mean `name`"),  # type: ignore[call-arg]
@@ -760,8 +762,8 @@ MISTAKES: list[tuple[Any, str]] = [
     # Values of the wrong form.
     (lambda _: az.vm_size(5), "name ["),  # type: ignore[arg-type]
     (lambda _: az.image(None), "name ["),  # type: ignore[arg-type]
-    (lambda s: az.place_in_group(s, environment="b", location="East US"), "location ["),
-    (lambda s: az.place_in_group(s, environment="b", location="westus", zone=True), "zone ["),
+    (lambda s: az.use_resource_group(s, environment="b", location="East US"), "location ["),
+    (lambda s: az.use_resource_group(s, environment="b", location="westus", zone=True), "zone ["),
     (lambda s: az.Tags.of(s).add("a?b", "c"), "a?b ["),
     (lambda s: az.Tags.of(s).add("Environment", "c"), "Environment [ … Fairway sets the tag"),
     (lambda s: az.Budget(s, amount=5, alerts=[80, 50], emails=["a@b.org"]), "alerts ["),
@@ -778,7 +780,7 @@ MISTAKES: list[tuple[Any, str]] = [
     (lambda s: az.Vault(s).customer_managed_key("a_b"), "name ["),
     (lambda s: az.Registry(s, ""), "[bad-id]"),
     (lambda s: az.Registry(s, "2nd"), "lab/2nd [bad-id] … azurerm_container_registry.2nd"),
-    (lambda s: az.Registry(s, s.place.resource_group), "[bad-id]"),
+    (lambda s: az.Registry(s, s.azure.resource_group), "[bad-id]"),
     (lambda s: az.NfsExport(s, "", path="/a", host="a.b", export="/", mbps=1), "[bad-id]"),
     (lambda _: _stack(location=Location("Europe")), "location ["),
     (lambda _: _stack(tags={"a?": "b"}), "a? ["),
@@ -793,7 +795,7 @@ MISTAKES: list[tuple[Any, str]] = [
         f"clusters [ … `{VNET}` is not the id of a VM or of a scale set",
     ),
     (
-        lambda s: az.WorkingHours(s, clusters={"box": (Schedule(stop="20:00"), "box")}),
+        lambda s: az.StartStopSchedule(s, clusters={"box": (Schedule(stop="20:00"), "box")}),
         "clusters [ … `box` is not the id of a VM or of a scale set",
     ),
     (lambda _: _stack(zone=9), "[wrong-argument]"),
@@ -854,8 +856,11 @@ MISTAKES: list[tuple[Any, str]] = [
     # Hints to type something else for a wrong type.
     (lambda s: az.Network(s, address_space=SPACE, egress="natt"), "did you mean `nat`"),
     (lambda _: _stack(ssh_keys=KEY), "`ssh_keys` of EnvironmentStack takes"),
-    (lambda s: az.GpuCluster(s, "p", nodes=2, **{**NODE, "size": 5}), 'write "Standard_ND96isr_'),
-    (lambda s: az.GpuCluster(s, "p", nodes=2, **{**NODE, "image": "u"}), "unknown image `u`"),
+    (
+        lambda s: az.ScaleSetCluster(s, "p", nodes=2, **{**NODE, "size": 5}),
+        'write "Standard_ND96isr_',
+    ),
+    (lambda s: az.ScaleSetCluster(s, "p", nodes=2, **{**NODE, "image": "u"}), "unknown image `u`"),
     (lambda s: _cluster(s, size="Standard_D4s_v"), "did you mean `Standard_D4s_v"),
     (lambda s: az.Network(s, address_space="rub"), "`rub` is not an IPv4 range write it as"),
     (
@@ -977,7 +982,7 @@ def test_program_duplicate_names_are_refused_only_within_one_group(
 ) -> None:
     beside = az.Construct(lab, "beside")
     if other:
-        az.place_in_group(beside, environment=other, location="westeurope")
+        az.use_resource_group(beside, environment=other, location="westeurope")
     for scope in (lab, beside):
         az.Vault(scope, allowed=["203.0.113.0/24"])
     if other:
@@ -995,7 +1000,7 @@ def test_program_stacks_referring_to_each_other_are_refused(lab: az.EnvironmentS
     az.Storage(data, containers=["outputs"], network=net)
     assert net.bastion
     net.bastion.grant_connect(az.People(data, "team", object_id=TEAM))
-    az.Output(lab, "beside", value=data.place.resource_group)
+    az.Output(lab, "beside", value=data.azure.resource_group)
     finding = refused(app.synth, "refer to each other")
     assert "`People`" in finding.hint
 
@@ -1029,7 +1034,7 @@ def test_program_stacks_with_duplicate_azure_names_are_refused(
         # Each in a new group, and both in an existing one.
         shared = az.Construct(stack, "shared")
         group = f"/subscriptions/{TEAM}/resourceGroups/shared"
-        az.place_in_group(shared, environment="lab", location="westeurope", existing=group)
+        az.use_resource_group(shared, environment="lab", location="westeurope", existing=group)
         for scope in (stack, shared):
             az.Identity(scope, "own")
         # Only Terraform knows whether these names differ.
@@ -1094,7 +1099,7 @@ def test_program_resource_without_bindings_accepts_any_argument_later(
     class Apps(az.Resource):
         TYPE = "azurerm_container_app_environment"
 
-    apps = Apps(lab, "apps", {"name": "lab-cae", **lab.place.common})
+    apps = Apps(lab, "apps", {"name": "lab-cae", **lab.azure.common})
     apps.zone_redundancy_enabled = True  # type: ignore[attr-defined]
     made = lab.to_terraform()["resource"]["azurerm_container_app_environment"]["apps"]
     assert made["zone_redundancy_enabled"] is True
@@ -1102,7 +1107,7 @@ def test_program_resource_without_bindings_accepts_any_argument_later(
 
 @pytest.mark.parametrize("more", [{"checks": False}, {"ignore_checks": ["unknown-region"]}])
 def test_program_may_use_region_missing_in_catalog_if_check_is_ignored(more: Any) -> None:
-    assert _stack(location="newregion", **more).place.location == "newregion"
+    assert _stack(location="newregion", **more).azure.location == "newregion"
 
 
 def _named(folder: Path, naming: Any) -> dict[str, Any]:
@@ -1110,7 +1115,7 @@ def _named(folder: Path, naming: Any) -> dict[str, Any]:
     net = _network(lab)
     az.Storage(lab, "data", containers=["datasets"], network=net)
     second = az.Construct(lab, "second")
-    az.place_in_group(second, environment="two", location="eastus")
+    az.use_resource_group(second, environment="two", location="eastus")
     az.Network(second, "net", address_space="10.41.0.0/16", private_endpoints=False)
     return _written(lab)
 

@@ -8,8 +8,8 @@ from tests.stacks.documents import only
 
 from fairway_constructs.bindings.facts import kept_facts
 from fairway_constructs.cdk import Stack
-from fairway_constructs.identity import give_role
-from fairway_constructs.researchers import give_researcher
+from fairway_constructs.identity import assign_role
+from fairway_constructs.researchers import assign_user_role
 from fairway_core.catalog.tables import table
 from fairway_core.catalog.terraform_types import holds_data, is_nested, takes_tags
 from fairway_core.environment.access import DEPLOYER, researchers_of
@@ -22,7 +22,7 @@ def test_role_assignment_skips_directory_check_only_for_new_identity(
     synthesize: Synthesize, *, new: bool
 ) -> None:
     document = synthesize(
-        lambda stack: give_role(
+        lambda stack: assign_role(
             stack, "reads", on="/disk", principal_id="p", role_name="Reader", why="Reads", new=new
         )
     )
@@ -38,7 +38,7 @@ def test_role_assignment_of_first_deployer_stays_when_another_deploys(
 
     def build(stack: Stack) -> None:
         for person in (DEPLOYER, named):
-            give_researcher(
+            assign_user_role(
                 stack, "disk-used", on="/disk", person=person, role_name="Reader", reason="Reads"
             )
 

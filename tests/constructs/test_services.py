@@ -248,7 +248,7 @@ def test_services_have_all_private_endpoints_and_share_zones(
         for service in (
             az.BatchAccount(stack),
             az.Vault(stack),
-            az.SlurmFoundation(stack, disk_gib=64),
+            az.SlurmSharedState(stack, disk_gib=64),
             az.AzureFiles(stack, "home", path="/home"),
         ):
             service.private_endpoints(network)

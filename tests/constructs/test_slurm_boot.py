@@ -27,7 +27,7 @@ from fairway_constructs.clusters.slurm.configuration import (
 from fairway_core import archives
 from fairway_core.catalog import images, vm_size
 from fairway_core.environment import Person, Slurm
-from fairway_core.environment.filesystems.homes import Homes
+from fairway_core.environment.filesystems.home_directories import HomeDirectories
 from fairway_core.findings import UserError
 from fairway_core.slurm import DISTRIBUTION, SlurmCluster
 from fairway_core.target import NodeRange
@@ -140,7 +140,7 @@ def test_slurm_node_cloud_config_is_valid(
     check_cloud_config: Callable[[str], None], size: str
 ) -> None:
     person = Person(name="ada", keys=("ssh-ed25519 AAAA ada",))
-    accounts = az.Accounts(people=[person], homes=Homes("/home", "/home"), fenced=True)
+    accounts = az.Accounts(people=[person], homes=HomeDirectories("/home", "/home"), fenced=True)
     for people in ("", accounts.setup_script()):
         text = _node(Slurm(), size, people)
         check_cloud_config(text)

@@ -41,8 +41,8 @@ BASTION = (
     "/providers/Microsoft.Network/bastionHosts/lab-bas"
 )
 PRICED = {**SSH, "region": "", "price": 12.5}
-THROUGH_BASTION = {**SSH, "reach": {"bastion": BASTION}}
-THROUGH_HOSTS = {**SLURM, "reach": {"jump": ["me@gate.contoso.com:2222", "second"]}}
+THROUGH_BASTION = {**SSH, "ssh_route": {"bastion": BASTION}}
+THROUGH_HOSTS = {**SLURM, "ssh_route": {"jump": ["me@gate.contoso.com:2222", "second"]}}
 
 
 @pytest.mark.parametrize(
@@ -87,15 +87,15 @@ def test_target_local_needs_no_section() -> None:
         ({"price": -1.5}, "greater than 0"),
         ({"price": 1e308}, "less than or equal to 1000000"),
         ({"price": "nan"}, "finite number|valid number"),
-        ({"reach": {}}, "this is no route"),
+        ({"ssh_route": {}}, "this is no route"),
         (
-            {"reach": {"bastion": BASTION, "jump": ["gate"]}},
+            {"ssh_route": {"bastion": BASTION, "jump": ["gate"]}},
             "`bastion:` and `jump:` cannot be combined",
         ),
-        ({"reach": {"bastion": "lab-bas"}}, "not the id of a Bastion"),
-        ({"reach": {"jump": []}}, "at least 1 item"),
-        ({"reach": {"jump": ["one,two"]}}, "`one,two` is not a jump host"),
-        ({"reach": {"jump": ["-oProxyCommand=reboot"]}}, "is not a jump host"),
+        ({"ssh_route": {"bastion": "lab-bas"}}, "not the id of a Bastion"),
+        ({"ssh_route": {"jump": []}}, "at least 1 item"),
+        ({"ssh_route": {"jump": ["one,two"]}}, "`one,two` is not a jump host"),
+        ({"ssh_route": {"jump": ["-oProxyCommand=reboot"]}}, "is not a jump host"),
     ],
 )
 def test_target_with_contradictory_record_is_refused(change: dict[str, Any], message: str) -> None:
@@ -163,8 +163,8 @@ def test_target_that_is_made_in_python_takes_parts_and_converts_values(folder: o
 def test_target_reach_is_refused_for_engine_local() -> None:
     record = {"name": "here", "engine": "local", "nodes": {"min": 1, "max": 1}}
     with pytest.raises(ValidationError, match="not for engine `local`"):
-        Target.model_validate({**record, "reach": {"jump": ["gate"]}})
-    assert Target.model_validate({**BATCH, "reach": {"jump": ["gate"]}}).reach
+        Target.model_validate({**record, "ssh_route": {"jump": ["gate"]}})
+    assert Target.model_validate({**BATCH, "ssh_route": {"jump": ["gate"]}}).ssh_route
 
 
 @pytest.mark.parametrize("field", ["host", "user", "partition", "shared"])

@@ -105,7 +105,7 @@ import fairway_constructs as az
 from lab.container_app_environment import ContainerAppEnvironment
 app = az.App(outdir="out")
 stack = az.EnvironmentStack(app, "x", location="westeurope")
-ContainerAppEnvironment(stack, "apps", name="x-cae", **stack.place.common)
+ContainerAppEnvironment(stack, "apps", name="x-cae", **stack.azure.common)
 app.synth()
 """
 

@@ -57,7 +57,7 @@ def test_cost_command_fetches_prices_once(fairway: Any, tmp_path: Path, asked: l
     assert first["complete"] is True
     assert "what is unknown" not in fairway(tmp_path, "cost", "demo")[1]
     assert first["known"]["share"] == 1.0
-    assert first["hourly"]["maximum"] - first["hourly"]["rest"] == pytest.approx(20.0)
+    assert first["hourly"]["maximum"] - first["hourly"]["idle"] == pytest.approx(20.0)
     assert first["monthly"]["maximum"] == pytest.approx(730 * first["hourly"]["maximum"])
     count = len(asked)
     assert _facts(fairway, tmp_path, "demo") == first
@@ -75,11 +75,11 @@ def test_cost_command_reports_snapshot_and_unknown_prices(fairway: Any, tmp_path
     facts = _facts(fairway, tmp_path, "demo", "--offline")  # its region is not in the snapshot
     nodes = facts["resources"][0]
     assert nodes["unit_price"] is None
-    assert nodes["hourly"] == {"minimum": None, "maximum": None, "rest": 0.0}
+    assert nodes["hourly"] == {"minimum": None, "maximum": None, "idle": 0.0}
     assert "southcentralus" in nodes["reason"]
     # A sum of the other parts would be a hundredth of what the GPUs cost.
     assert (facts["hourly"]["minimum"], facts["monthly"]["maximum"]) == (None, None)
-    assert facts["hourly"]["rest"] > 0
+    assert facts["hourly"]["idle"] > 0
     _, out, _ = fairway(tmp_path, "cost", "demo", "--offline")
     assert "unknown" in out
     hour = next(line for line in out.splitlines() if line.startswith("an hour"))
@@ -137,7 +137,7 @@ def test_cost_command_uses_a_prices_file_and_hours_per_day(fairway: Any, tmp_pat
     disks = 4 * 1024 * 0.001
     assert facts["currency"] == "EUR"
     assert facts["hourly"]["maximum"] == pytest.approx(100 + disks)
-    assert facts["hourly"]["rest"] == pytest.approx(disks)
+    assert facts["hourly"]["idle"] == pytest.approx(disks)
     assert facts["monthly_at_hours_per_day"] == pytest.approx(730 * (25 + disks))
     (offer,) = facts["dedicated_against_spot"]
     assert (offer["dedicated_hourly"], offer["spot_hourly"]) == (100.0, 40.0)

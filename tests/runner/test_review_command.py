@@ -62,7 +62,7 @@ def test_review_accepts_an_allowed_loss_and_compares_with_a_base(
     code, out, _ = here("review", _plan("drift"), *base, "--json")
     (stack,) = json.loads(out)["stacks"]
     assert stack["changes"] == []
-    assert len(stack["pending"]) == 1
+    assert len(stack["in_base"]) == 1
 
 
 def test_review_of_an_impossible_change_exits_with_2_and_escapes_names(

@@ -217,7 +217,7 @@ def test_run_costs_are_printed_in_tables_csv_and_show(
         ("here-c", "0.0", "USD"),
     ]
     prices = read_prices(folder / "prices.toml")
-    monkeypatch.setattr("fairway_core.cost.cache.prices_at_hand", lambda: prices)
+    monkeypatch.setattr("fairway_core.cost.cache.cached_prices", lambda: prices)
     (folder / "cdktf.json").write_text("{}")
     (folder / "environments").mkdir()
     (folder / "environments" / "lab.yaml").write_text(ENVIRONMENT)

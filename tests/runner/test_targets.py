@@ -135,10 +135,10 @@ def test_run_is_reached_at_the_current_address_of_its_cluster(
 ) -> None:
     """Azure has replaced the main host, and the targets were synced again."""
     old = _recorded(make_run, _cluster("10.40.0.4", vm_size="old"))
-    _synced(folder, [_cluster("10.40.0.9", reach={"bastion": BASTION}, vm_size="new")])
+    _synced(folder, [_cluster("10.40.0.9", ssh_route={"bastion": BASTION}, vm_size="new")])
     target = old.engine.target
     assert target.ssh.host == "10.40.0.9"
-    assert target.reach is not None
+    assert target.ssh_route is not None
     assert target.vm_size == "old", "what the run was planned for"
     new = engine_for(find_target("pair"))
     assert new.predecessor(old) == old.id
@@ -206,7 +206,10 @@ def test_terraform_outputs_are_read_in_either_form(tmp_path: Path, outputs: obje
         ({"a": {"targets": [POOL]}, "b": {"targets": [POOL]}}, "two targets are named `spot`"),
         ({"targets": [{**POOL, "version": 2}]}, "not a target for this version"),
         ({"targets": ["x"]}, "not a target for this version"),
-        ({"targets": [{**POOL, "reach": {}}]}, "Fairway: `reach`: this is no route\n  name `bas"),
+        (
+            {"targets": [{**POOL, "ssh_route": {}}]},
+            "Fairway: `ssh_route`: this is no route\n  name `bas",
+        ),
         ({"targets": [{**POOL, "name": "\ud800"}]}, "not a target for this version"),
         ("[" * 100_000, "nested too deep"),
         ('{"a":' * 900 + "{}" + "}" * 900, "no output `targets`"),
@@ -322,6 +325,6 @@ def test_this_machine_is_recognised_by_account_hosts_and_jump() -> None:
     assert uses_this_machine(at_host("192.0.2.1", access={"others": ["127.0.0.1"]}))
     hosts = {"host": "192.0.2.1", "user": OWN, "hosts": ["192.0.2.1", "127.0.0.1"]}
     assert uses_this_machine(target_of("slurm", hosts))
-    assert not uses_this_machine(at_host("127.0.0.1", reach={"jump": ["gate"]}))
+    assert not uses_this_machine(at_host("127.0.0.1", ssh_route={"jump": ["gate"]}))
     assert uses_this_machine(Target.local())
     assert not uses_this_machine(target_of("batch"))

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from fairway_core.checks import Check, Fault, Subject
+from fairway_core.checks import Check, Subject, Violation
 from fairway_core.checks.check import REGISTERED
 from fairway_core.checks.terraform.stack import resources_of_type
 from fairway_core.findings import Severity
@@ -63,7 +63,7 @@ def test_synth_applies_checks_of_the_synthesized_stacks(
     fairway: Any,
 ) -> None:
     def rule(arguments: dict[str, Any]) -> Any:
-        yield Fault(f"{arguments['name']} is not wanted", "leave it out")
+        yield Violation(f"{arguments['name']} is not wanted", "leave it out")
 
     places = resources_of_type("azurerm_virtual_network")
     no_network = Check("no-network", severity, Subject.TERRAFORM, rule, places)

@@ -9,7 +9,7 @@ from environment_files import KEY, load
 from tests.stacks.documents import Stacks, Written, resources_of, targets_of
 
 from fairway_core.checks import check_environment
-from fairway_core.cost.environment import parts_of
+from fairway_core.cost.environment import line_items_of
 from fairway_core.findings import UserError
 from fairway_runner.jobs.fabric import fabric_profile
 from fairway_runner.jobs.job import Job
@@ -116,15 +116,15 @@ def test_cluster_targets_name_bastion_or_jump_host(written: Written) -> None:
     """Hosts are reached through the environment's bastion unless the file says otherwise."""
 
     def reach(access: str) -> Any:
-        return _of_targets(written(_file(BOX, access=f", {access}")), "reach")["box"]
+        return _of_targets(written(_file(BOX, access=f", {access}")), "ssh_route")["box"]
 
     found = reach("bastion: true")
     assert set(found) == {"bastion"}
     assert "azurerm_bastion_host" in found["bastion"]
     assert found["bastion"].startswith("${")
-    assert reach("bastion: true, reach: direct") is None
+    assert reach("bastion: true, ssh_route: direct") is None
     assert reach("allowed: [203.0.113.0/24]") is None
-    jump = reach("allowed: [203.0.113.0/24], reach: {jump: [me@gate]}")
+    jump = reach("allowed: [203.0.113.0/24], ssh_route: {jump: [me@gate]}")
     assert jump == {"jump": ["me@gate"]}
 
 
@@ -274,5 +274,5 @@ def test_scheduler_login_node_and_gateway_may_have_described_sizes(
     assert [each.id for each in check_environment(environment) if each.severity == "error"] == []
     asked = {each.path: each.vcpus for each in machines_of(environment)}
     assert (asked["access.gateway"], asked["slurm"]) == (2, 16)
-    meters = {part.meter for part in parts_of(environment)}
+    meters = {part.meter for part in line_items_of(environment)}
     assert {f"vm/Standard_D{vcpus}s_v9" for vcpus in (2, 8, 16)} <= meters

@@ -22,9 +22,9 @@ from tests.stacks.documents import ENVIRONMENTS, FILES, SECTIONS, Stacks, Writte
 
 from fairway_core.catalog.roles import Permission, action_that_makes, allowed, built_in_roles
 from fairway_core.catalog.tables import table
-from fairway_core.checks import Asked, check_environment, check_stack
+from fairway_core.checks import CheckContext, check_environment, check_stack
 from fairway_core.diagram import draw
-from fairway_core.diagram.drawing import EXISTING
+from fairway_core.diagram.build import EXISTING
 from fairway_core.environment import load_environment, read_environment
 from fairway_core.environment.model import Environment
 from fairway_core.findings import Severity
@@ -45,7 +45,9 @@ def test_environment_passes_checks_and_fits_the_provider_schema(
     found = check_environment(environment, loaded.document, ignore=ignore)
     taken: dict[Hashable, str] = {}
     for role, stack in written(FILES[name]).items():
-        found += check_stack(stack, Asked.by(environment), ignore=ignore, name=role, taken=taken)
+        found += check_stack(
+            stack, CheckContext.from_environment(environment), ignore=ignore, name=role, taken=taken
+        )
     assert [each for each in found if each.severity is Severity.ERROR] == []
 
 

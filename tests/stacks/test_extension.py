@@ -35,7 +35,7 @@ class Lab:
 class Apps(az.Resource):
     TYPE = "azurerm_container_app_environment"
 def extend(*, network, data, compute):
-    apps = Apps(compute, "apps", {"name": NAME, **compute.place.common})
+    apps = Apps(compute, "apps", {"name": NAME, **compute.azure.common})
     az.Output(data, "subnet", value=network.network.subnets["compute"].id)
     az.Output(compute, "apps_id", value=apps.reference("id"))
 """
@@ -83,7 +83,7 @@ def test_extension_adds_resources_and_outputs_to_the_stacks(
 SECOND = """import fairway_constructs as az
 def extend(network, data, compute):
     second = az.Construct(network, "second")
-    az.place_in_group(second, environment="lab-second", location="westeurope")
+    az.use_resource_group(second, environment="lab-second", location="westeurope")
     az.Network(second, "net", address_space="10.77.0.0/16", private_endpoints=False)
     az.Storage(data, "more", containers=["abc"], network=network.network, account="labmore")
     cluster = az.Cluster(
@@ -143,7 +143,7 @@ def test_extension_of_generated_classes_keeps_their_blocks_in_hcl(
         "def extend(network, data, compute):\n"
         "    gpu = WorkloadProfile(name='gpu', workload_profile_type='NC24-A100')\n"
         "    ContainerAppEnvironment(\n"
-        "        compute, 'a', name='x', **compute.place.common, workload_profile=[gpu]\n"
+        "        compute, 'a', name='x', **compute.azure.common, workload_profile=[gpu]\n"
         "    )\n"
     )
     write_stacks(tmp_path / "lab.yaml", tmp_path / "hcl", warn=lambda _: None, hcl=True)

@@ -26,7 +26,7 @@ from fairway_constructs.bindings.blocks import Block, ObjectValue
 from fairway_constructs.bindings.facts import KEPT
 from fairway_constructs.cdk import App, Resource, Stack
 from fairway_constructs.hcl import to_hcl
-from fairway_stacks.plan.promised import outputs_of, reading
+from fairway_stacks.plan.promised import outputs_of, with_previewed_outputs
 from fairway_stacks.plan.stacks import StackFolder
 
 Terraform = Callable[..., str]
@@ -90,7 +90,7 @@ def _plans(
     del document["terraform"]["backend"]
     file = json_folder / "cdk.tf.json"
     file.write_text(json.dumps(document))
-    with reading(StackFolder(folder.name, json_folder), promised):
+    with with_previewed_outputs(StackFolder(folder.name, json_folder), promised):
         (hcl_folder / "cdk.tf").write_text(to_hcl(json.loads(file.read_text())))
         return _plan(terraform, json_folder), _plan(terraform, hcl_folder)
 

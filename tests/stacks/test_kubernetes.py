@@ -413,5 +413,5 @@ def test_kubernetes_closed_storage_is_reached_through_the_gateway(written: Writt
     target = targets_of(stacks)["nd"]
     assert target.gateway is not None
     assert "gateway" in target.gateway.host
-    assert target.reach is not None
-    assert target.reach.bastion
+    assert target.ssh_route is not None
+    assert target.ssh_route.bastion

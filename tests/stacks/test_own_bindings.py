@@ -31,7 +31,7 @@ lab = az.EnvironmentStack(app, "lab", location="westeurope", short_addresses=Tru
 hub = DataVirtualNetwork(lab, "hub", name="hub", resource_group_name="hub-rg")
 gpu = WorkloadProfile(name="gpu", workload_profile_type="NC24-A100")
 apps = ContainerAppEnvironment(
-    lab, "apps", name="x", **lab.place.common, workload_profile=[gpu],
+    lab, "apps", name="x", **lab.azure.common, workload_profile=[gpu],
     lifecycle=Lifecycle(prevent_destroy=True),
 )
 apps.node.add_dependency(hub)
@@ -41,7 +41,7 @@ az.Output(lab, "domain", value=domain)
 app.synth()
 """
 _WRONG = """\
-ContainerAppEnvironment(lab, "b", **lab.place.common)  # no name
+ContainerAppEnvironment(lab, "b", **lab.azure.common)  # no name
 WorkloadProfile(name="gpu", workload_profile_type=24)
 """
 

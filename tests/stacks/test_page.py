@@ -55,7 +55,7 @@ def test_web_server_gets_reachable_targets_and_no_secret(stacks: Stacks) -> None
     records = json.loads(files["/etc/fairway/web/targets.json"])
     targets = [Target.model_validate(each) for each in records]
     assert [each.name for each in targets] == ["nd", "pool"], "of box it has no key"
-    assert all(each.gateway is each.reach is None for each in targets), "it is inside"
+    assert all(each.gateway is each.ssh_route is None for each in targets), "it is inside"
     slurm = targets[0].slurm
     assert slurm is not None
     assert (slurm.user, slurm.shared) == ("runs", "/data/home/runs/fairway")

@@ -123,7 +123,7 @@ def test_plan_live_changes_nothing_and_keeps_plans_private(
     assert fairway("plan", "demo", "--base", str(kept), "--json") == 0
     review = json.loads(capfd.readouterr().out)
     assert review["compared"]
-    assert [len(each["pending"]) for each in review["stacks"]] == [1, 1, 1]
+    assert [len(each["in_base"]) for each in review["stacks"]] == [1, 1, 1]
 
 
 def test_plan_of_a_new_environment_shows_all_stacks_before_deployment(

@@ -18,7 +18,7 @@ from fairway_core.review.promise import broken_promises
 from fairway_core.review.review import StackReview, review
 from fairway_stacks.plan import deploy
 from fairway_stacks.plan.planning import live_terraform, plan_in_turn, prepare_and_plan
-from fairway_stacks.plan.promised import outputs_of, reading
+from fairway_stacks.plan.promised import outputs_of, with_previewed_outputs
 from fairway_stacks.plan.review import Reviewer, write_report
 from fairway_stacks.plan.stacks import StackFolder
 
@@ -123,7 +123,7 @@ def test_promised_plan_equals_later_plan_except_for_unknown_values(
 def test_promised_outputs_replace_states_only_temporarily(stacks: list[StackFolder]) -> None:
     file = stacks[2].folder / "cdk.tf.json"
     before = file.read_text()
-    with reading(stacks[2], {"x-data": {"a": 1}}):
+    with with_previewed_outputs(stacks[2], {"x-data": {"a": 1}}):
         inside = json.loads(file.read_text())
         assert inside["locals"] == {"outputs-of-x-data": {"a": 1}}
         assert list(inside["data"]["terraform_remote_state"]) == [

@@ -27,8 +27,8 @@ ENGINES = frozenset({"ssh", "slurm", "batch", "kubernetes"})
 CHOSEN = {
     ("fairway_agent.kubernetes.submit", "fairway_agent.kubernetes.*"),
     ("fairway_cli.main", "fairway_cli.commands.*"),
-    ("fairway_core.checks.running", "fairway_core.checks.*"),
-    ("fairway_core.checks.running", "fairway_core.environment.clusters.*.checks"),
+    ("fairway_core.checks.runner", "fairway_core.checks.*"),
+    ("fairway_core.checks.runner", "fairway_core.environment.clusters.*.checks"),
     ("fairway_runner.engines.engine", "fairway_runner.engines.*"),
     ("fairway_stacks.compute", "fairway_stacks.clusters.*"),
 }

@@ -20,7 +20,7 @@ from waiting import PATIENCE, until
 
 from fairway_constructs.cloud_init.people import Accounts
 from fairway_core.environment import Person
-from fairway_core.environment.filesystems.homes import Homes, SharedQueue
+from fairway_core.environment.filesystems.home_directories import HomeDirectories, SharedQueue
 from fairway_core.target import Target
 
 NAMES = ("ada", "bob")
@@ -100,7 +100,7 @@ def accounts(queue: str = "") -> Iterator[Path]:
             people.append(Person(name=person, keys=(public,), uid=30001 + number))
         made = Accounts(
             people=people,
-            homes=Homes(f"{data}/home", data),
+            homes=HomeDirectories(f"{data}/home", data),
             queue=SharedQueue(queue, f"{data}/fairway-queue", data) if queue else None,
             containers=shutil.which("podman") is not None,
         )

@@ -10,7 +10,7 @@ from fairway_constructs.bindings.blocks import Timeouts as Timeouts
 from fairway_constructs.cdk.component import Component as Component
 from fairway_constructs.cdk.component import NoTags as NoTags
 from fairway_constructs.cdk.component import Signature as Signature
-from fairway_constructs.cdk.component import surroundings as surroundings
+from fairway_constructs.cdk.component import context_of as context_of
 from fairway_constructs.cdk.component import wait_for as wait_for
 from fairway_constructs.cdk.elements import DataSource as DataSource
 from fairway_constructs.cdk.elements import Lifecycle as Lifecycle

@@ -15,8 +15,8 @@ from fairway_core.findings import UserError
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
+    from fairway_constructs.azure_scope import AzureScope
     from fairway_constructs.cdk.library import IConstruct, Node
-    from fairway_constructs.placement import Placement
     from fairway_core.catalog import VmSize
 
 
@@ -47,7 +47,7 @@ class Addresses:
         self._shared: dict[Hashable, object] = {}
         # The VM size of each cluster and the nodes of one job there, by the path of its construct.
         self.clusters: dict[str, tuple[VmSize, int]] = {}
-        # The openings that were requested, as arguments of the checks' `Asked`.
+        # The openings that were requested, as arguments of `CheckContext`.
         self.opened: dict[str, Any] = {}
 
     def take(self, address: str, path: str) -> None:
@@ -82,7 +82,7 @@ def short_id(id: str) -> str:
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class ScopeContext:
     """The position of a construct: its stack, and the constructs around it, outermost first.
 
     `short` says whether resources of a `Component` have short addresses there; `ids` are those of
@@ -96,10 +96,10 @@ class Surroundings:
     short: bool
     ids: set[str] = field(default_factory=set)
 
-    def within(self, construct: IConstruct, id: str) -> Surroundings:
-        """Returns the surroundings inside `construct`, whose id in these is `id`."""
+    def within(self, construct: IConstruct, id: str) -> ScopeContext:
+        """Returns the context inside `construct`, whose id in this one is `id`."""
         path, around = (*self.path, id), (*self.around, construct)
-        return Surroundings(self.stack, self.addresses, path, around, self.short)
+        return ScopeContext(self.stack, self.addresses, path, around, self.short)
 
     @property
     def name(self) -> str:
@@ -107,38 +107,38 @@ class Surroundings:
         return "/".join([self.stack.node.id, *self.path])
 
     @property
-    def placed(self) -> tuple[Construct, Placement]:
-        """The nearest scope with a placement, and the placement. Raises UserError without one."""
+    def scope_and_azure(self) -> tuple[Construct, AzureScope]:
+        """The nearest scope with an `AzureScope`, and that. Raises UserError without one."""
         for scope in (*reversed(self.around), self.stack):
-            if place := vars(scope).get("_place"):
-                return scope, place  # type: ignore[return-value]  # an interface in cdktf's types
+            if azure := vars(scope).get("_azure_scope"):
+                return scope, azure  # type: ignore[return-value]  # an interface in cdktf's types
         raise UserError.of(
             "no-environment",
             f"{self.name} has no resource group to go to",
-            "make the stack an `EnvironmentStack`, or call `place_in_group(stack, …)` first",
+            "make the stack an `EnvironmentStack`, or call `use_resource_group(stack, …)` first",
         )
 
 
-def surroundings(scope: Construct) -> Surroundings:
-    """Returns the surroundings inside `scope`; queries cdktf only once for each scope."""
-    known: Surroundings | None = vars(scope).get("_inside")
+def context_of(scope: Construct) -> ScopeContext:
+    """Returns the context inside `scope`; queries cdktf only once for each scope."""
+    known: ScopeContext | None = vars(scope).get("_inside")
     if known is None:
-        known = _foreign(scope)
+        known = _context_of_foreign(scope)
         vars(scope)["_inside"] = known
     return known
 
 
 def end_short_addresses(stack: Stack) -> None:
     """Gives what is made in the stack from now on an address made from its path."""
-    vars(stack)["_inside"] = replace(surroundings(stack), short=False)
+    vars(stack)["_inside"] = replace(context_of(stack), short=False)
 
 
-def _foreign(scope: Construct) -> Surroundings:
-    """Returns the surroundings of a scope that is a stack, or a construct of a class that is not
+def _context_of_foreign(scope: Construct) -> ScopeContext:
+    """Returns the context of a scope that is a stack, or a construct of a class that is not
     ours."""
     if isinstance(scope, Stack):
         short = getattr(scope, "short_addresses", False)
-        return Surroundings(scope, Addresses(), (), (), short=short)
+        return ScopeContext(scope, Addresses(), (), (), short=short)
     scopes = scope.node.scopes
     try:
         stack = Stack.of(scope)
@@ -151,8 +151,8 @@ def _foreign(scope: Construct) -> Surroundings:
         ) from None
     around = tuple(scopes[scopes.index(stack) + 1 :])
     path = tuple(each.node.id for each in around)
-    inside = surroundings(stack)
-    return Surroundings(stack, inside.addresses, path, around, short=inside.short)
+    inside = context_of(stack)
+    return ScopeContext(stack, inside.addresses, path, around, short=inside.short)
 
 
 def create(made: Construct, name: str, scope: Construct, id: str, *settings: object) -> None:
@@ -168,7 +168,7 @@ def create(made: Construct, name: str, scope: Construct, id: str, *settings: obj
             f"the scope of {name} is a {type(scope).__name__}, and no construct",
             "pass a stack, or a construct",
         )
-    known = surroundings(scope)
+    known = context_of(scope)
     if not id:
         message = f"the id of {name} in {known.name} is empty"
         raise UserError.of("wrong-argument", message, "name it, for example `train`")
@@ -188,9 +188,9 @@ def create(made: Construct, name: str, scope: Construct, id: str, *settings: obj
 def wait_for(made: Construct, *needed: object) -> None:
     """Lets a resource be created after the constructs of its stack among those that it needs, and
     after what they have when the stack is written, such as an identity's roles."""
-    stack = surroundings(made).stack
+    stack = context_of(made).stack
     for each in needed:
-        if isinstance(each, Construct) and surroundings(each).stack is stack:
+        if isinstance(each, Construct) and context_of(each).stack is stack:
             made.node.add_dependency(each)
 
 
@@ -217,7 +217,7 @@ class NoTags:
 class Component(Construct):
     """The base of Fairway's constructs: a part of a stack, with its resources below it in the tree.
 
-    Its scope determines where its resources go and their names, see `place`.
+    Its scope determines where its resources go and their names, see `azure`.
 
     >>> class Room(Component):
     ...     def __init__(self, scope, id):
@@ -235,7 +235,7 @@ class Component(Construct):
 
     def __init__(self, scope: Construct, id: str) -> None:
         create(self, type(self).__name__, scope, id)
-        self._inside = surroundings(scope).within(self, id)
+        self._inside = context_of(scope).within(self, id)
 
     @property
     def short_addresses(self) -> bool:
@@ -243,9 +243,9 @@ class Component(Construct):
         return self._inside.short
 
     @property
-    def place(self) -> Placement:
+    def azure(self) -> AzureScope:
         """The resource group and region of the construct's resources, with names and tags."""
-        return self._inside.placed[1]
+        return self._inside.scope_and_azure[1]
 
     @cached_property
     def node(self) -> Node:

@@ -17,9 +17,9 @@ from fairway_constructs.bindings.blocks import terraform_value
 from fairway_constructs.cdk.component import (
     Component,
     Signature,
+    context_of,
     create,
     short_id,
-    surroundings,
 )
 from fairway_constructs.cdk.library import (
     Stack,
@@ -165,7 +165,7 @@ class _Element(Arguments, TerraformElement):
         self._take(attributes)
         given = {name: value for name, value in settings.items() if value is not None}
         create(self, self.TYPE, scope, id, {"terraformResourceType": self.TYPE, **given})
-        self._outside = surroundings(scope)
+        self._outside = context_of(scope)
         self._inside = self._outside.within(self, id)
         kind = "data." if isinstance(self, TerraformDataSource) else ""
         self.terraform_address = f"{kind}{self.TYPE}.{_address(self, scope, id)}"
@@ -212,7 +212,7 @@ class Resource(_Element, TerraformResource):
 
     >>> class ContainerAppEnvironment(Resource):
     ...     TYPE = "azurerm_container_app_environment"
-    >>> apps = ContainerAppEnvironment(stack, "apps", {"name": "cae", **stack.place.common})
+    >>> apps = ContainerAppEnvironment(stack, "apps", {"name": "cae", **stack.azure.common})
     >>> apps.reference("default_domain")
     """
 
@@ -275,7 +275,7 @@ def _address(element: TerraformElement, scope: Construct, id: str) -> str:
     """Returns the last part of an element's address, short if possible."""
     if isinstance(scope, Stack):
         return short_id(id)
-    if isinstance(scope, Component) and surroundings(scope).short:
+    if isinstance(scope, Component) and context_of(scope).short:
         jsii.invoke(element, "overrideLogicalId", [short_id(id)])
         return short_id(id)
     return element.friendly_unique_id

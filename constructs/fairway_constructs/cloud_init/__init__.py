@@ -74,7 +74,7 @@ def node_cloud_init(
     host_patterns: Sequence[str],
     gpu_metrics: bool = False,
     health: NodeHealth | None = None,
-    watched: bool = False,
+    health_probe: bool = False,
     peers: bool = True,
     announced: bool = True,
     queue: str = "",
@@ -89,8 +89,8 @@ def node_cloud_init(
 
     With `gpu_metrics` the node logs to syslog each minute how busy its NVIDIA GPUs are. With
     `health` it checks that its hardware is complete, for the other nodes if it is announced, and
-    for Azure on HEALTH_PORT if it is `watched`. Without `peers` it shares no keys. It announces its
-    address each minute in a folder that all nodes see, unless `announced` is false, as when a
+    for Azure on HEALTH_PORT with `health_probe`. Without `peers` it shares no keys. It announces
+    its address each minute in a folder that all nodes see, unless `announced` is false, as when a
     scheduler knows it; that folder is `queue` if the runs of several users queue there. `people` is
     a script that creates their accounts. With `idle`, the program of `boot_package` and the `text`
     of its settings, it stops itself when nobody uses it. It reaches the internet by `proxy`, if
@@ -120,7 +120,7 @@ def node_cloud_init(
         host_patterns=host_patterns,
         gpu_metrics=script("gpu_metrics.sh") if gpu_metrics else "",
         health=script("health.sh") if health else "",
-        health_port=HEALTH_PORT if watched else 0,
+        health_port=HEALTH_PORT if health_probe else 0,
         people=people,
         idle=idle,
         identity=identity,

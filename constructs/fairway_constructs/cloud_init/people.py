@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 from fairway_constructs.arguments import checked
 from fairway_constructs.cloud_init import ADMIN_USERNAME, assignments, script
-from fairway_core.environment.filesystems.homes import Homes
+from fairway_core.environment.filesystems.home_directories import HomeDirectories
 from fairway_core.findings import UserError, counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from fairway_core.environment import Person
-    from fairway_core.environment.filesystems.homes import SharedQueue
+    from fairway_core.environment.filesystems.home_directories import SharedQueue
 
 _LONGEST = 256 * 1024  # characters of the script in base64
 _END = "END_OF_FAIRWAY_FILE"
@@ -80,11 +80,11 @@ class Accounts:
     their jobs, also those who are `signed_in` with Entra ID, by name.
 
     >>> ada = Person(name="ada", keys=["ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGg1WIweWjybO9m6h4cr"])
-    >>> Accounts(people=[ada], homes=Homes("/data/home", "/data"))
+    >>> Accounts(people=[ada], homes=HomeDirectories("/data/home", "/data"))
     """
 
     people: Sequence[Person]
-    homes: Homes = field(default_factory=Homes)
+    homes: HomeDirectories = field(default_factory=HomeDirectories)
     fenced: bool = False
     login: bool = True
     shares: Sequence[str] = ()

@@ -19,7 +19,7 @@ from fairway_core.environment.web import USER
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from fairway_core.environment.filesystems.homes import Homes
+    from fairway_core.environment.filesystems.home_directories import HomeDirectories
     from fairway_core.target import Target
 
 CALLBACK = "/oauth2/callback"
@@ -55,7 +55,7 @@ class WebPage:
     secret: str
     identity: str
     account: str
-    homes: Homes
+    homes: HomeDirectories
     package: str
     targets: Sequence[Target] = ()
 
@@ -83,7 +83,7 @@ class WebPage:
             "targets": [each.name for each in self.targets],
         }
         # As seen inside the network, with the account of the server's runs.
-        inside = {"reach": None, "gateway": None}
+        inside = {"ssh_route": None, "gateway": None}
         targets = [
             each.model_copy(update=inside).as_user(self.account).record() for each in self.targets
         ]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from fairway_constructs.arguments import checked
 from fairway_constructs.azurerm.marketplace_agreement import MarketplaceAgreement
-from fairway_constructs.cdk import surroundings
+from fairway_constructs.cdk import context_of
 from fairway_constructs.cloud_init import (
     ADMIN_USERNAME,
     LOCAL_FOLDER,
@@ -23,7 +23,7 @@ from fairway_constructs.cloud_init import (
     shared_mount,
 )
 from fairway_constructs.cloud_init.mounts import mounts_of
-from fairway_constructs.scope import placement_of
+from fairway_constructs.scope import azure_scope_of
 from fairway_core import catalog
 from fairway_core.documents import FieldError
 from fairway_core.environment.clusters import node_rules
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from fairway_core.catalog import Image, Plan, VmSize
     from fairway_core.environment import Spot
     from fairway_core.environment.clusters.ssh import Idle
-    from fairway_core.environment.filesystems.homes import SharedQueue
+    from fairway_core.environment.filesystems.home_directories import SharedQueue
     from fairway_core.fields import Count
 
 
@@ -53,7 +53,7 @@ def accept_terms(scope: Construct, plan: Plan) -> MarketplaceAgreement:
     accept`, has already accepted, Terraform refuses to do it again.
     """
     id = f"terms-{plan.product}-{plan.name}"
-    inside = surroundings(scope)
+    inside = context_of(scope)
     make = partial(
         MarketplaceAgreement, publisher=plan.publisher, offer=plan.product, plan=plan.name
     )
@@ -67,7 +67,7 @@ _TERMINATION_NOTICE = "PT5M"
 @checked
 @dataclass(frozen=True, kw_only=True)
 class NodeSpec:
-    """The arguments of `GpuCluster` and `SingleVm` that describe nodes and their boot data."""
+    """The arguments of `ScaleSetCluster` and `SingleVm` that describe nodes and their boot data."""
 
     size: VmSize
     image: Image
@@ -94,7 +94,8 @@ class NodeSpec:
         return cls(**{each.name: given[each.name] for each in fields(cls) if each.name in given})
 
     def of_scale_set(self) -> dict[str, Any]:
-        """Returns the arguments of a `GpuCluster` with these nodes: all except a single VM's."""
+        """Returns the arguments of a `ScaleSetCluster` with these nodes: all except a single
+        VM's."""
         alone = ("capacity_reservation_group_id", "signed_in")
         return {name: value for name, value in vars(self).items() if name not in alone}
 
@@ -118,14 +119,14 @@ def cloud_init_of(
     spec: NodeSpec,
     *,
     host_patterns: Sequence[str],
-    watched: bool = False,
+    health_probe: bool = False,
     slurm: SlurmNode | None = None,
     single: bool = False,
     identity_id: str = "",
     proxy: MachineProxy | None = None,
 ) -> str:
-    """Returns the cloud-config of a node, or of the `single` one; with `watched` it reports its
-    health on its own port.
+    """Returns the cloud-config of a node, or of the `single` one; with `health_probe` it reports
+    its health on its own port.
 
     With `slurm` it is a Slurm node, and creates the users' accounts when it boots. Raises UserError
     if it is longer than Azure accepts.
@@ -144,8 +145,10 @@ def cloud_init_of(
             nfs_client_package=spec.image.nfs_client_package,
             host_patterns=[*host_patterns, spec.subnet.address_pattern],
             gpu_metrics=spec.monitored and sends_gpu_metrics(size),
-            health=NodeHealth(gpus=gpus, adapters=adapters) if has_devices or watched else None,
-            watched=watched,
+            health=NodeHealth(gpus=gpus, adapters=adapters)
+            if has_devices or health_probe
+            else None,
+            health_probe=health_probe,
             announced=slurm is None,
             # A single VM does not share its queue, and has no other nodes to notify.
             queue=queue.folder if queue and queue.mount else "",
@@ -198,12 +201,13 @@ def _idle(
 
 
 def login_arguments(scope: Construct, blocks: ModuleType) -> dict[str, Any]:
-    """Returns the arguments for logins: by the keys of the placement, or at Azure's serial console.
+    """Returns the arguments for logins: by the keys of the `AzureScope`, or at Azure's serial
+    console.
 
     `blocks` is the module of the resource: each has its own classes for the same blocks. Raises
     UserError without a key: Azure creates no such machine.
     """
-    keys = placement_of(scope).ssh_keys
+    keys = azure_scope_of(scope).ssh_keys
     if not keys:
         raise UserError.of(
             "no-ssh-key",

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     )
 
 
-def let_sign_in(
+def enable_entra_login(
     scope: Construct, name: str, people: Mapping[str, bool], *, virtual_machine_id: str
 ) -> None:
     """Lets users sign in to one VM, which needs its own identity (SystemAssigned) for that.
@@ -61,7 +61,7 @@ class SingleVm(TakesJobs):
     then not be stopped without losing it. Either way the VM is replaced when its image, keys or
     mounts change: data that must survive belongs on a mount. The VM may use the reserved capacity
     of `capacity_reservation_group_id`. `signed_in` are the object ids of users who sign in with
-    Entra ID, and whether they may use sudo. Everything else is as in a `GpuCluster`.
+    Entra ID, and whether they may use sudo. Everything else is as in a `ScaleSetCluster`.
 
     Raises UserError for an image that does not fit the size, and for a system disk that does not
     fit the VM.
@@ -98,18 +98,18 @@ class SingleVm(TakesJobs):
         super().__init__(scope, f"cluster-{name}")
         check_image(name, spec)
         self._name, self._spec, self.identity = name, spec, identity
-        place = self.place
+        azure = self.azure
         interface = private_interface(
             self, f"interface-{name}", name=name, size=spec.size, subnet_id=spec.subnet.id
         )
-        host_name = place.name("computer_name_prefix", name)
+        host_name = azure.name("computer_name_prefix", name)
         self.virtual_machine = vm.LinuxVirtualMachine(
             self,
             f"cluster-{name}",
-            name=place.name("linux_virtual_machine", name),
+            name=azure.name("linux_virtual_machine", name),
             computer_name=host_name,
-            **place.common_of("cluster", name),
-            zone=place.zone_text,
+            **azure.common_of("cluster", name),
+            zone=azure.zone_text,
             size=spec.size.name,
             network_interface_ids=[interface.id],
             capacity_reservation_group_id=spec.capacity_reservation_group_id,
@@ -124,7 +124,7 @@ class SingleVm(TakesJobs):
                     host_patterns=[host_name],
                     single=True,
                     identity_id=identity.id,
-                    proxy=place.proxy,
+                    proxy=azure.proxy,
                 )
             ),
             **node_arguments(self, vm, name, spec, local=spec.local_os_disk),
@@ -135,7 +135,7 @@ class SingleVm(TakesJobs):
         self.other_hosts: list[str] = []
 
         if spec.signed_in:
-            let_sign_in(self, name, spec.signed_in, virtual_machine_id=self.id)
+            enable_entra_login(self, name, spec.signed_in, virtual_machine_id=self.id)
         equip(
             self,
             f"machine-{name}",

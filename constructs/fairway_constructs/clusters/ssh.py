@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from fairway_constructs.cloud_init import ADMIN_USERNAME
-from fairway_constructs.clusters.gpu_cluster import GpuCluster
+from fairway_constructs.clusters.scale_set_cluster import ScaleSetCluster
 from fairway_constructs.clusters.single_vm import SingleVm
 from fairway_constructs.identity import Identity, IIdentity
 from fairway_constructs.targets import TakesJobs
@@ -31,7 +31,7 @@ class Cluster(TakesJobs):
     have an `identity` of their own, to which `grant_…` methods give roles. Nodes are created after
     the rules and the egress of their subnet, their file systems and their roles. `spot` makes them
     Spot nodes; with `repair` Azure repairs unhealthy ones. More settings are arguments of
-    `GpuCluster` or `SingleVm`.
+    `ScaleSetCluster` or `SingleVm`.
 
     >>> h100 = Cluster(stack, "h100", size="Standard_ND96isr_H100_v5", nodes=2, network=network,
     ...                mounts=[home])
@@ -75,11 +75,11 @@ class Cluster(TakesJobs):
             "os_gib": os_gib,
             "monitored": monitored,
         }
-        self.machines: GpuCluster | SingleVm
+        self.machines: ScaleSetCluster | SingleVm
         if nodes == 1 and repair is None:
             self.machines = SingleVm(self, name, **props)
         else:
-            self.machines = GpuCluster(self, name, nodes=nodes, repair=repair, **props)
+            self.machines = ScaleSetCluster(self, name, nodes=nodes, repair=repair, **props)
         self.range = subnet.range
 
     @property

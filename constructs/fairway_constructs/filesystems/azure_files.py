@@ -61,17 +61,17 @@ class AzureFiles(FileSystem, Service):
             kind="azure_files", path=path, gib=gib, replication=replication
         )
         super().__init__(scope, f"files-{name}", spec)
-        place = self.place
+        azure = self.azure
         id = f"files-{name}-account"
-        suffix = unique_suffix(client_config(self).subscription_id, f"{place.environment}-{id}")
+        suffix = unique_suffix(client_config(self).subscription_id, f"{azure.environment}-{id}")
         self.account = StorageAccount(
             self,
             id,
-            name=place.name("file_storage_account", suffix=suffix),
-            **place.common,
+            name=azure.name("file_storage_account", suffix=suffix),
+            **azure.common,
             account_kind="FileStorage",
             account_tier="Premium",
-            account_replication_type=spec.copies(place.zone),
+            account_replication_type=spec.copies(azure.zone),
             **sign_in(account_keys=False),
             # NFS does not use HTTPS: if that is required, Azure refuses every mount.
             https_traffic_only_enabled=False,
@@ -83,7 +83,7 @@ class AzureFiles(FileSystem, Service):
         self.share = StorageShare(
             self,
             f"files-{name}-share",
-            name=place.name("storage_share", name),
+            name=azure.name("storage_share", name),
             storage_account_id=account_id,
             enabled_protocol="NFS",
             quota=spec.gib,

@@ -10,7 +10,7 @@ from fairway_constructs.azurerm import managed_lustre_file_system as amlfs
 from fairway_constructs.cdk import Timeouts
 from fairway_constructs.cloud_init.mounts import Mount
 from fairway_constructs.filesystems.base import FileSystem
-from fairway_constructs.identity import give_role
+from fairway_constructs.identity import assign_role
 from fairway_constructs.protection import delete_lock, lifecycle_of
 from fairway_constructs.service import Diagnostics, Service
 from fairway_constructs.storage import private_container
@@ -92,8 +92,8 @@ class Lustre(FileSystem, Service):
             kind="lustre", path=path, tib=tib, mbps_per_tib=mbps_per_tib, maintenance=maintenance
         )
         super().__init__(scope, f"lustre-{name}", spec)
-        place = self.place
-        if place.zones is None:
+        azure = self.azure
+        if azure.zones is None:
             raise UserError.of(
                 "no-zone",
                 f"Lustre file system `{name}` needs a zone, and its stack has none",
@@ -104,9 +104,9 @@ class Lustre(FileSystem, Service):
         self.file_system = amlfs.ManagedLustreFileSystem(
             self,
             id,
-            name=place.name("managed_lustre_file_system", name),
-            **place.common,
-            zones=place.zones,
+            name=azure.name("managed_lustre_file_system", name),
+            **azure.common,
+            zones=azure.zones,
             sku_name=f"AMLFS-Durable-Premium-{spec.mbps_per_tib}",
             storage_capacity_in_tb=spec.tib,
             subnet_id=subnet.id,
@@ -152,7 +152,7 @@ def _hsm(
         scope, f"lustre-{name}-logs", lustre_log_container(name), source.storage.id
     )
     assignments = [
-        give_role(
+        assign_role(
             scope,
             f"lustre-{name}-{key}",
             on=source.storage.id,

@@ -59,7 +59,7 @@ class NetApp(FileSystem, Service):
             kind="netapp", path=path, service_level=service_level, tib=tib, mibps=mibps
         )
         super().__init__(scope, f"netapp-{name}", spec)
-        folder = self.place.name("netapp_volume_path", name)
+        folder = self.azure.name("netapp_volume_path", name)
         self.volume = self._volume(name, spec, folder, subnet.id, subnet.clients(clients))
         self.id = self.volume.id
         delete_lock(self, id=f"netapp-{name}-volume", on=self.volume, lock=lock)
@@ -79,20 +79,20 @@ class NetApp(FileSystem, Service):
         subnet_id: str,
         clients: Sequence[IPv4Network],
     ) -> NetappVolume:
-        place = self.place
+        azure = self.azure
         # Created for the first volume: a region allows only a few.
         account_name = once(
             self,
             "netapp",
             lambda scope, key: NetappAccount(
-                scope, key, name=place.name("netapp_account"), **place.common
+                scope, key, name=azure.name("netapp_account"), **azure.common
             ),
         ).name
         pool = NetappPool(
             self,
             f"netapp-{name}-pool",
-            name=place.name("netapp_pool", name),
-            **place.common,
+            name=azure.name("netapp_pool", name),
+            **azure.common,
             account_name=account_name,
             service_level=spec.service_level,
             size_in_tb=spec.tib,
@@ -102,9 +102,9 @@ class NetApp(FileSystem, Service):
         return NetappVolume(
             self,
             f"netapp-{name}-volume",
-            name=place.name("netapp_volume", name),
-            **place.common,
-            zone=place.zone_text,
+            name=azure.name("netapp_volume", name),
+            **azure.common,
+            zone=azure.zone_text,
             account_name=account_name,
             pool_name=pool.name,
             volume_path=folder,

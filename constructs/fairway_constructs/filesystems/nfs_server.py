@@ -17,7 +17,7 @@ from fairway_constructs.extensions import equip
 from fairway_constructs.filesystems.base import FileSystem
 from fairway_constructs.identity import Identity as ManagedIdentity
 from fairway_constructs.protection import delete_lock, lifecycle_of
-from fairway_constructs.scope import id_in_group, once, placement_of
+from fairway_constructs.scope import azure_scope_of, id_in_group, once
 from fairway_constructs.server_vm import attach, private_interface, server_vm
 from fairway_constructs.service import Diagnostics, Service
 from fairway_core.catalog import vm_size
@@ -50,13 +50,13 @@ def _back_up(
     the only one that supports Premium SSD v2 and Ultra disks. In a stack with `protect` neither
     Terraform nor Azure deletes the backups.
     """
-    place = placement_of(scope)
+    azure = azure_scope_of(scope)
     vault = _vault(scope)
     policy = BackupPolicyVm(
         scope,
         f"nfs-{name}-backup-policy",
-        name=place.name("backup_policy_vm", f"nfs-{name}"),
-        resource_group_name=place.resource_group,
+        name=azure.name("backup_policy_vm", f"nfs-{name}"),
+        resource_group_name=azure.resource_group,
         recovery_vault_name=vault.name,
         policy_type="V2",
         timezone="UTC",
@@ -67,14 +67,14 @@ def _back_up(
     BackupProtectedVm(
         scope,
         f"nfs-{name}-backup",
-        resource_group_name=place.resource_group,
+        resource_group_name=azure.resource_group,
         recovery_vault_name=vault.name,
         # Not the VM's own reference: that is unknown while a VM is being replaced, and
         # Terraform would then give up the backups of the old one.
         source_vm_id=id_in_group(
             scope,
             "Microsoft.Compute/virtualMachines",
-            place.name("linux_virtual_machine", name),
+            azure.name("linux_virtual_machine", name),
         ),
         backup_policy_id=policy.id,
         lifecycle=lifecycle_of(scope),
@@ -85,16 +85,16 @@ def _back_up(
 def _vault(scope: Construct) -> RecoveryServicesVault:
     """Returns the vault, created for the first VM that needs it."""
 
-    place = placement_of(scope)
+    azure = azure_scope_of(scope)
 
     def make(stack: Construct, id: str) -> RecoveryServicesVault:
         vault = RecoveryServicesVault(
             stack,
             id,
-            name=place.name("recovery_services_vault"),
-            **place.common,
+            name=azure.name("recovery_services_vault"),
+            **azure.common,
             sku="Standard",
-            storage_mode_type="ZoneRedundant" if place.zone else "LocallyRedundant",
+            storage_mode_type="ZoneRedundant" if azure.zone else "LocallyRedundant",
             # VMs are backed up by the platform, and none of our clients calls the vault.
             public_network_access_enabled=False,
             lifecycle=lifecycle_of(stack),
@@ -172,7 +172,7 @@ class NfsServer(FileSystem, Service):
                 threads=_THREADS_A_CORE * size_row.cores,
                 clients=subnet.clients(clients),
                 versions=spec.versions,
-                proxy=self.place.proxy,
+                proxy=self.azure.proxy,
             ),
             identity_ids=[*own_ids, *(each.id for each in managed_identities)],
             ultra_disks=disk_kind(spec.disks.kind).enabled_by_vm,
@@ -209,13 +209,13 @@ class NfsServer(FileSystem, Service):
             _back_up(self, name, backup, [self.virtual_machine, *attachments])
 
     def _disk(self, name: str, lun: int, spec: Disks, encryption_id: str | None) -> ManagedDisk:
-        place, kind = self.place, disk_kind(spec.kind)
+        azure, kind = self.azure, disk_kind(spec.kind)
         return ManagedDisk(
             self,
             f"nfs-{name}-disk-{lun}",
-            name=place.name("managed_disk", name, str(lun)),
-            **place.common_of("nfs-disk", name),
-            zone=place.zone_text,
+            name=azure.name("managed_disk", name, str(lun)),
+            **azure.common_of("nfs-disk", name),
+            zone=azure.zone_text,
             storage_account_type=kind.sku,
             create_option="Empty",
             disk_size_gb=spec.gib,
@@ -232,12 +232,12 @@ def _encryption(scope: Construct, name: str, key: CustomerManagedKey | None) -> 
     """Returns the id of the set that encrypts disks with the key, and follows its rotation."""
     if key is None:
         return None
-    place = placement_of(scope)
+    azure = azure_scope_of(scope)
     return DiskEncryptionSet(
         scope,
         f"nfs-{name}-encryption",
-        name=place.name("disk_encryption_set", name),
-        **place.common,
+        name=azure.name("disk_encryption_set", name),
+        **azure.common,
         key_vault_key_id=key.url,
         auto_key_rotation_enabled=True,
         identity=Identity(type="UserAssigned", identity_ids=[key.identity_id]),

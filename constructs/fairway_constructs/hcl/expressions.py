@@ -137,7 +137,7 @@ def base64_text(encoded: str, indent: str) -> str:
 
 
 def hashed_text(text: str) -> str | None:
-    """Returns the template whose MD5 the expression is, as `literal.md5_of` writes it, or None.
+    """Returns the template whose MD5 the expression is, as `md5_of` writes it, or None.
 
     >>> hashed_text('${md5(join("", ["a ", local.b]))}')
     'a ${local.b}'

@@ -51,7 +51,7 @@ def impact_categories() -> list[str]:
 
 
 @cache
-def final_answers() -> Mapping[str, str]:
+def terminal_states() -> Mapping[str, str]:
     """Returns Azure's final answers to a report of a node's health, by code."""
     return MappingProxyType(dict(table("guest_health")["final"]))
 

@@ -19,9 +19,9 @@ def holds_data(type: str) -> bool:  # noqa: A002
     return type in _types("holds_data")
 
 
-def is_lost_with(type: str) -> bool:  # noqa: A002
+def loses_data(type: str) -> bool:  # noqa: A002
     """Returns True if deleting a resource of that type loses its own data or that of others."""
-    return holds_data(type) or type in _types("lost_with")
+    return holds_data(type) or type in _types("data_lost_with")
 
 
 def loss_of_deletion(type: str) -> str:  # noqa: A002
@@ -78,13 +78,15 @@ def blob_host(account: str) -> str:
 def reimage_attributes(type: str) -> tuple[str, ...]:  # noqa: A002
     """Returns a scale set's or pool's attributes that nodes keep until they are reimaged."""
     return tuple(
-        table("dangers")["pool_made_with" if type == "azurerm_batch_pool" else "made_with"]
+        table("plan_risks")[
+            "pool_needs_reimage" if type == "azurerm_batch_pool" else "needs_reimage"
+        ]
     )
 
 
 def restarts() -> tuple[str, ...]:
     """Returns the dotted paths of a machine's attributes whose change restarts it."""
-    return tuple(table("dangers")["restarts"])
+    return tuple(table("plan_risks")["restarts"])
 
 
 @dataclass(frozen=True)
@@ -109,7 +111,7 @@ def server_of(machine: Mapping[str, Any]) -> Server | None:
     >>> server_of({"tags": {"fairway-role": "cluster", "fairway-name": "box"}})
     """
     tags = machine.get("tags") or {}
-    for each in table("dangers")["servers"]:
+    for each in table("plan_risks")["servers"]:
         if each["role"] == tags.get(ROLE_TAG):
             name = tags.get(NAME_TAG, "")
             return Server(*(each[field.name].format(name=name) for field in fields(Server)))
@@ -118,15 +120,15 @@ def server_of(machine: Mapping[str, Any]) -> Server | None:
 
 @cache
 def data_attributes(type: str, kind: str, *columns: str) -> Sequence[tuple[Any, ...]]:  # noqa: A002
-    """Returns columns of the rows of that type in a section of dangers.toml, which explains them:
-    attributes that keep data, or limit its size, by dotted path."""
-    rows = (row for row in table("dangers")[kind] if row["type"] == type)
+    """Returns columns of the rows of that type in a section of plan_risks.toml, which explains
+    them: attributes that keep data, or limit its size, by dotted path."""
+    rows = (row for row in table("plan_risks")[kind] if row["type"] == type)
     return tuple(tuple(row[column] for column in columns) for row in rows)
 
 
 def is_broad_role(name: str) -> bool:
     """Returns True if a role has broad permissions."""
-    return name in table("dangers")["broad_roles"]
+    return name in table("plan_risks")["broad_roles"]
 
 
 FIREWALLS = ("network_rules", "network_acls", "network_rule_set", "network_profile")
@@ -136,5 +138,5 @@ account, with blocks of its own."""
 
 def opening_attributes() -> Mapping[str, object]:
     """Returns the attributes that open a service to the internet, with the value that does."""
-    found: Mapping[str, object] = table("dangers")["open_when"]
+    found: Mapping[str, object] = table("plan_risks")["public_when"]
     return found

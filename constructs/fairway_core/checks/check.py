@@ -1,9 +1,9 @@
 """A check: one rule about a file, its Terraform or a plan, and the places where it applies.
 
-A rule is a pure function that yields faults. Its arguments are named after the parts of the subject
-that it reads, see `Subject`, or are those that the function `at` yields for each place. The
-decorator gives the rule an id and a severity. The first line of its docstring is its summary; the
-docstring ends in two YAML fragments, one that violates the rule and one that does not.
+A rule is a pure function that yields violations. Its arguments are named after the parts of the
+subject that it reads, see `Subject`, or are those that the function `select` yields for each place.
+The decorator gives the rule an id and a severity. The first line of its docstring is its summary;
+the docstring ends in two YAML fragments, one that violates the rule and one that does not.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from fairway_core.yaml_text import DataPath
 
 
-Occurrence = tuple["DataPath", Mapping[str, Any]]
+Match = tuple["DataPath", Mapping[str, Any]]
 """The path of a place where a rule applies, in the subject, and the rule's arguments."""
 
 
@@ -36,8 +36,8 @@ class Subject(StrEnum):
     """`environment`, and `today`, the date that retirements are compared with."""
     TERRAFORM = "terraform"
     """`resources` and `outputs` of a synthesized stack, without nulls and comments, the name of the
-    `stack` and its `subscription`, the names `taken` in stacks before it, and `asked`, the settings
-    of the environment."""
+    `stack` and its `subscription`, the names `taken` in stacks before it, and its `context`, the
+    settings of the environment."""
     PLAN = "plan"
     """Its `changes`, changes of its `outputs` by name, changes in the plans of `others`, and the
     ids of the environment's `own` identities."""
@@ -46,8 +46,8 @@ class Subject(StrEnum):
 
 
 @dataclass(frozen=True)
-class Fault:
-    """A fault that a rule has found: `path` leads from the rule's place to the wrong value, and
+class Violation:
+    """A violation that a rule has found: `path` leads from the rule's place to the wrong value, and
     `within` is the relevant part of its text."""
 
     message: str
@@ -68,18 +68,19 @@ class Explanation:
 
 _HEADINGS = re.compile(r"^(Wrong|Right):\n", re.MULTILINE)
 
-Rule = TypeVar("Rule", bound=Callable[..., Iterator[Fault]])
+Rule = TypeVar("Rule", bound=Callable[..., Iterator[Violation]])
 
 
 @dataclass(frozen=True)
 class Check:
-    """A rule with its id and severity, which applies once, or `at` several places."""
+    """A rule with its id and severity, which applies once, or at the places that `select`
+    yields."""
 
     id: str
     severity: Severity
     subject: Subject
-    rule: Callable[..., Iterator[Fault]]
-    at: Callable[..., Iterator[Occurrence]] | None = None
+    rule: Callable[..., Iterator[Violation]]
+    select: Callable[..., Iterator[Match]] | None = None
 
     @property
     def summary(self) -> str:
@@ -99,15 +100,15 @@ class Check:
     def findings(self, parts: Mapping[str, Any]) -> Iterator[tuple[DataPath, str, Finding]]:
         """Yields the rule's findings at all places, each with its path in the subject and the
         relevant part of the text there."""
-        given = {name: parts[name] for name in parameters(self.at or self.rule)}
-        for start, arguments in self.at(**given) if self.at else [((), given)]:
-            for fault in self.rule(**arguments):
-                path = (*start, *fault.path)
+        given = {name: parts[name] for name in parameters(self.select or self.rule)}
+        for start, arguments in self.select(**given) if self.select else [((), given)]:
+            for violation in self.rule(**arguments):
+                path = (*start, *violation.path)
                 dotted = ".".join(str(step) for step in path)
                 yield (
                     path,
-                    fault.within,
-                    Finding(self.id, fault.message, fault.hint, dotted, self.severity),
+                    violation.within,
+                    Finding(self.id, violation.message, violation.hint, dotted, self.severity),
                 )
 
 
@@ -125,21 +126,21 @@ def check(
     id: str,  # noqa: A002
     severity: Severity,
     subject: Subject,
-    at: Callable[..., Iterator[Occurrence]] | None = None,
+    select: Callable[..., Iterator[Match]] | None = None,
 ) -> Callable[[Rule], Rule]:
     """Registers a rule as a check. Raises ValueError if the id is taken."""
 
     def register(rule: Rule) -> Rule:
         if id in REGISTERED:
             raise ValueError(f"two checks are called {id}")
-        REGISTERED[id] = Check(id, severity, subject, rule, at)
+        REGISTERED[id] = Check(id, severity, subject, rule, select)
         return rule
 
     return register
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class CheckContext:
     """Settings of the environment file that decide what its Terraform may contain.
     `public_accounts` are the names of storage accounts that may be open to every network. With
     `zoneless` the file says explicitly that nothing is in a zone."""
@@ -152,7 +153,7 @@ class Asked:
     zoneless: bool = False
 
     @classmethod
-    def by(cls, environment: Environment) -> Asked:
+    def from_environment(cls, environment: Environment) -> CheckContext:
         """Returns the settings of an environment."""
         # Imported here: a review of plans needs no environment, and must start quickly.
         from fairway_core.environment.state import AzurermState

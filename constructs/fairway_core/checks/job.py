@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from fairway_core.checks.check import Fault, Subject, check
+from fairway_core.checks.check import Subject, Violation, check
 from fairway_core.findings import Severity
 from fairway_core.plain_secrets import secrets_in
 from fairway_core.suggestions import nearest
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
     from fairway_core.catalog import VmSize
-    from fairway_core.checks.check import Occurrence
+    from fairway_core.checks.check import Match
     from fairway_core.target import Target
 
     Job = Mapping[str, Any]
 
 
-def _texts(job: Job) -> Iterator[Occurrence]:
+def _texts(job: Job) -> Iterator[Match]:
     for field in ("command", "setup", "finally"):
         value = job.get(field)
         texts: dict[tuple[str, ...], Any] = {(field,): value}
@@ -33,8 +33,8 @@ def _texts(job: Job) -> Iterator[Occurrence]:
             yield (section, name), {"text": f"{name}={value}"}
 
 
-@check("secret-in-job", Severity.ERROR, Subject.JOB, at=_texts)
-def secret_in_job(text: str) -> Iterator[Fault]:
+@check("secret-in-job", Severity.ERROR, Subject.JOB, select=_texts)
+def secret_in_job(text: str) -> Iterator[Violation]:
     """A key, a signature or a password in a command, `env` or `params` of a job.
 
     They are kept with the run, and on a service with its task. What is under `secrets:`
@@ -49,7 +49,7 @@ def secret_in_job(text: str) -> Iterator[Fault]:
         secrets: {DATA_SIGNATURE: "keyvault:data-signature"}
     """
     for kind in secrets_in(text, tokens=True):
-        yield Fault(
+        yield Violation(
             f"{kind} is in plain text here",
             "put it into the vault and refer to it: secrets: {NAME: keyvault:NAME}",
         )
@@ -60,7 +60,7 @@ _CUDA = re.compile(r"cuda[-:_]?(\d+)\.(\d+)", re.IGNORECASE)
 
 
 @check("spot-without-checkpoint", Severity.WARNING, Subject.JOB)
-def spot_without_checkpoint(job: Job, target: Target) -> Iterator[Fault]:
+def spot_without_checkpoint(job: Job, target: Target) -> Iterator[Violation]:
     """Several Spot nodes, and a job that would start over when one of them is taken away.
 
     The more nodes, the sooner that happens: all of them lose what they did.
@@ -76,7 +76,7 @@ def spot_without_checkpoint(job: Job, target: Target) -> Iterator[Fault]:
     nodes = job.get("nodes", 1)
     goes_on = (job.get("retries") or job.get("retry")) and job.get("checkpoint")
     if target.spot and nodes > 1 and not goes_on:
-        yield Fault(
+        yield Violation(
             f"the loss of one of {nodes} Spot nodes ends the job, and its work is lost",
             "add `retries:` and `checkpoint:`, and resume from the files in FAIRWAY_CHECKPOINT_DIR",
             ("nodes",),
@@ -93,7 +93,7 @@ def _known_size(name: str | None) -> VmSize | None:
 
 
 @check("old-cuda", Severity.ERROR, Subject.JOB)
-def old_cuda(job: Job, target: Target) -> Iterator[Fault]:
+def old_cuda(job: Job, target: Target) -> Iterator[Violation]:
     """A container whose tag names a CUDA older than the GPUs: it has no code for them.
 
     Wrong:
@@ -111,7 +111,7 @@ def old_cuda(job: Job, target: Target) -> Iterator[Fault]:
 
     gpu, least = size.gpu, least_cuda(size.gpu.architecture)
     if least and (int(named[1]), int(named[2])) < least:
-        yield Fault(
+        yield Violation(
             f"CUDA {named[1]}.{named[2]} does not support the {gpu.model} of `{size.name}`",
             f"use an image with CUDA {least[0]}.{least[1]} or newer",
             ("container", "image"),
@@ -119,7 +119,7 @@ def old_cuda(job: Job, target: Target) -> Iterator[Fault]:
 
 
 @check("no-sharp", Severity.WARNING, Subject.JOB)
-def no_sharp(job: Job, target: Target) -> Iterator[Fault]:
+def no_sharp(job: Job, target: Target) -> Iterator[Violation]:
     """In-network reduction (SHARP) on nodes for which Fairway knows no settings.
 
     The job runs as without it. Of today's sizes ND H100 v5 and ND H200 v5 have it.
@@ -139,7 +139,7 @@ def no_sharp(job: Job, target: Target) -> Iterator[Fault]:
     from fairway_core.catalog import fabric_for  # as above
 
     if not size.rdma or not fabric_for(size).sharp:
-        yield Fault(
+        yield Violation(
             f"`sharp: true` has no effect on {size.name}: no settings for it are known",
             "leave it out, or use nodes of the ND H100 v5 or ND H200 v5 series",
             ("options", "sharp"),
@@ -160,7 +160,7 @@ _LAUNCHER = re.compile(
 
 
 @check("nested-launcher", Severity.WARNING, Subject.JOB)
-def nested_launcher(job: Job) -> Iterator[Fault]:
+def nested_launcher(job: Job) -> Iterator[Violation]:
     """A launcher such as `mpirun` in the command of a template that starts the ranks itself.
 
     Each of the ranks would start all of them once more.
@@ -179,7 +179,7 @@ def nested_launcher(job: Job) -> Iterator[Fault]:
     several = (job.get("nodes", 1), job.get("processes_per_node", 1)) != (1, 1)
     found = _LAUNCHER.search(str(job.get("command", "")))
     if found and several and template in _START_RANKS:
-        yield Fault(
+        yield Violation(
             f"the template `{template}` starts the ranks, and each of them would run `{found[1]}`",
             f"leave `{found[1]}` and its options out, or use `template: plain`, "
             "which runs the command once",
@@ -206,7 +206,7 @@ _SET = re.compile(r"\bFAIRWAY_(\w+)=")
 _COMMENT = re.compile(r"(?m)(?:^|(?<=\s))#.*$")
 
 
-def _commands(job: Job) -> Iterator[Occurrence]:
+def _commands(job: Job) -> Iterator[Match]:
     inputs, outputs = _named("INPUT", job.get("inputs")), _named("OUTPUT", job.get("outputs"))
     yield ("command",), {"text": str(job.get("command", "")), "own": [*inputs, *outputs]}
     setup = job.get("setup")
@@ -225,8 +225,8 @@ def _named(kind: str, entries: Mapping[str, Any] | None) -> list[str]:
     return [f"{kind}_{name.upper()}" for name in entries or ()]
 
 
-@check("unknown-variable", Severity.ERROR, Subject.JOB, at=_commands)
-def unknown_variable(text: str, own: Collection[str]) -> Iterator[Fault]:
+@check("unknown-variable", Severity.ERROR, Subject.JOB, select=_commands)
+def unknown_variable(text: str, own: Collection[str]) -> Iterator[Violation]:
     """A variable such as `$FAIRWAY_OUTPUT_MODEL` of which the job has no such output.
 
     The shell makes nothing of it: `> $FAIRWAY_OUTPUT_MODLE/best.pt` writes to `/`. A name that
@@ -250,7 +250,7 @@ def unknown_variable(text: str, own: Collection[str]) -> Iterator[Fault]:
             continue
         reported.add(name)
         if hint := _instead(name, fine):
-            yield Fault(
+            yield Violation(
                 f"the job has no `$FAIRWAY_{name}` here: the shell would expand it to nothing",
                 hint,
                 within=used[0],

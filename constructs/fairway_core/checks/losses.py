@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from fairway_core.catalog.terraform_types import (
     data_attributes,
-    is_lost_with,
+    loses_data,
     loss_of_deletion,
     server_of,
 )
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from fairway_core.checks.resource_change import ResourceChange
 
-LIFE_CYCLE = "azurerm_storage_management_policy"
+MANAGEMENT_POLICY = "azurerm_storage_management_policy"
 
 
 @dataclass(frozen=True, order=True)
@@ -131,7 +131,7 @@ def deletion_losses(
     on_host = first_block(before.get("os_disk")).get("diff_disk_settings")
     if (before.get("tags") or {}).get(ROLE_TAG) == "nfs-disk":
         yield "and with it all files of its file server, which are striped over its disks"
-    elif is_lost_with(sides.type) and not is_written:
+    elif loses_data(sides.type) and not is_written:
         yield f"and with it {loss_of_deletion(sides.type)}"
     elif sides.type in _MACHINES and server_of(before) is None and not on_host:
         yield "and with it its own disk"
@@ -160,7 +160,7 @@ def change_losses(sides: ResourceChange, created: Collection[tuple[str, str]]) -
     yield from _guarded_less(sides)
     if sides.type == _BACKED_UP:
         yield from _backed_up_less(sides)
-    if sides.type == LIFE_CYCLE:
+    if sides.type == MANAGEMENT_POLICY:
         yield from _expires_sooner(sides.before, sides.after, sides.unknown, created)
 
 

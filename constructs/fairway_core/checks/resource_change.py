@@ -12,7 +12,7 @@ from fairway_core.review.attributes import masked
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
-    from fairway_core.checks.check import Occurrence
+    from fairway_core.checks.check import Match
 
     Changes = Collection["ResourceChange"]
 
@@ -132,15 +132,15 @@ NODE_POOL = "azurerm_kubernetes_cluster_node_pool"
 LOCK = "azurerm_management_lock"
 
 
-def changed(*types: str) -> Callable[[Changes], Iterator[Occurrence]]:
+def changed(*types: str) -> Callable[[Changes], Iterator[Match]]:
     """Returns a function that yields the changed resources of these types: `change`."""
 
-    def occurrences(changes: Changes) -> Iterator[Occurrence]:
+    def matches(changes: Changes) -> Iterator[Match]:
         for each in changes:
             if each.type in types and each.acts:
                 yield (each.address,), {"change": each}
 
-    return occurrences
+    return matches
 
 
 def deleted(changes: Iterable[ResourceChange], *types: str) -> Iterator[Mapping[str, Any]]:

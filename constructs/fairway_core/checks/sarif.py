@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from fairway_core import __version__
-from fairway_core.checks.running import all_checks
+from fairway_core.checks.runner import all_checks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -103,7 +103,7 @@ class CachedPrices:
                 raise
 
 
-def prices_at_hand(file: Path | None = None) -> Prices:
+def cached_prices(file: Path | None = None) -> Prices:
     """Returns prices without network access: of `file`, or the cached ones and the snapshot."""
     if file is not None:
         return read_prices(file)

@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from fairway_core.cost.meters import HOURS_A_MONTH
-from fairway_core.cost.parts import (
+from fairway_core.cost.line_items import (
     NAT_GATEWAY,
     PRIVATE_ENDPOINT,
     PUBLIC_IP,
-    Part,
+    LineItem,
     server,
     vms,
     without_meter,
 )
+from fairway_core.cost.meters import HOURS_A_MONTH
 from fairway_core.environment.clusters.ssh import Cluster
 
 if TYPE_CHECKING:
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 _HOURS_A_WEEK = 7 * 24
 
 # A resource's name and parts.
-_Resource = tuple[str, list[Part]]
+_Resource = tuple[str, list[LineItem]]
 
 
-def parts_of(environment: Environment, *, region: str | None = None) -> list[Part]:
+def line_items_of(environment: Environment, *, region: str | None = None) -> list[LineItem]:
     """Returns all parts, those of clusters first; `region` replaces the environment's."""
     place = region or environment.location
     resources = (*_machines(environment), *_network(environment), *_services(environment))
@@ -55,12 +55,12 @@ def _machines(environment: Environment) -> Iterator[_Resource]:
 
 def _network(environment: Environment) -> Iterator[_Resource]:
     if environment.network.has_nat:
-        data = Part("data", reason="charged per GB that passes", by_use=True)
+        data = LineItem("data", reason="charged per GB that passes", by_use=True)
         yield "NAT gateway", [NAT_GATEWAY, PUBLIC_IP, data]
     if size := environment.access.gateway_size:
         yield "gateway", server(size)
     if environment.access.bastion:
-        yield "bastion", [Part("bastion", "bastion/Standard"), PUBLIC_IP]
+        yield "bastion", [LineItem("bastion", "bastion/Standard"), PUBLIC_IP]
     for name in environment.network.peerings:
         yield f"peering {name}", without_meter("azurerm_virtual_network_peering", "data")
 
@@ -72,16 +72,16 @@ def _services(environment: Environment) -> Iterator[_Resource]:
     if environment.storage.has_endpoint:
         yield "storage account", endpoint
     if registry := environment.new_registry:
-        yield "registry", [Part(registry.sku, f"registry/{registry.sku}"), *endpoint]
+        yield "registry", [LineItem(registry.sku, f"registry/{registry.sku}"), *endpoint]
     if environment.has_vault:
         yield "vault", [*without_meter("azurerm_key_vault", "vault"), *endpoint]
     if environment.monitoring is not None:
         yield "logs", without_meter("azurerm_log_analytics_workspace", "logs")
         reason = "charged per rule and per GB inspected"
-        yield "alerts", [Part("alerts", reason=reason, by_use=True)]
+        yield "alerts", [LineItem("alerts", reason=reason, by_use=True)]
 
 
-def _endpoint(environment: Environment) -> list[Part]:
+def _endpoint(environment: Environment) -> list[LineItem]:
     """Returns the private endpoint of a service, or nothing if services have none."""
     return [PRIVATE_ENDPOINT] if environment.network.private_endpoints else []
 
@@ -97,7 +97,7 @@ def savings(
             saved = None
             if week is not None and hourly is not None:
                 saved = HOURS_A_MONTH * hourly * (1 - week / _HOURS_A_WEEK)
-            yield line.part.resource, week, saved
+            yield line.item.resource, week, saved
 
 
 def idle_savings(
@@ -107,12 +107,12 @@ def idle_savings(
     the saving per hour in which it is stopped, or None if the price is unknown."""
     for cluster, line in _stopping(environment, found):
         if cluster.idle:
-            yield line.part.resource, cluster.idle, line.hourly.maximum
+            yield line.item.resource, cluster.idle, line.hourly.maximum
 
 
 def _stopping(environment: Environment, found: Estimate) -> Iterator[tuple[Cluster, Line]]:
     """Yields the clusters whose nodes can be stopped, each with the cost line of its nodes."""
     for line in found.lines:
-        cluster = environment.clusters.get(line.part.resource.removeprefix("cluster "))
-        if line.part.cluster and isinstance(cluster, Cluster):
+        cluster = environment.clusters.get(line.item.resource.removeprefix("cluster "))
+        if line.item.cluster and isinstance(cluster, Cluster):
             yield cluster, line

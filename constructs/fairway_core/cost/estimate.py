@@ -10,7 +10,7 @@ from fairway_core.cost.meters import HOURS_A_MONTH
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from fairway_core.cost.parts import Part
+    from fairway_core.cost.line_items import LineItem
     from fairway_core.cost.prices import Price, Prices
 
 
@@ -20,24 +20,24 @@ class Amounts:
 
     minimum: float | None
     maximum: float | None
-    rest: float | None
+    idle: float | None
 
 
 @dataclass(frozen=True)
 class Line:
     """A part and its price, or None if that is unknown."""
 
-    part: Part
+    item: LineItem
     price: Price | None
 
     @property
     def hourly(self) -> Amounts:
         """The part's hourly cost; zero units cost 0 even if the price is unknown."""
-        counts = self.part.counts
-        return Amounts(*map(self._amount, (counts.minimum, counts.maximum, counts.rest)))
+        counts = self.item.counts
+        return Amounts(*map(self._amount, (counts.minimum, counts.maximum, counts.idle)))
 
     def _amount(self, units: float) -> float | None:
-        if self.part.by_use:
+        if self.item.by_use:
             return None
         if units == 0:
             return 0.0
@@ -56,8 +56,8 @@ class Estimate:
         """The sums of the known costs: lower bounds if a part has no known price, and None if that
         part is the nodes of a cluster, which are most of the cost."""
         sums = []
-        for state in ("minimum", "maximum", "rest"):
-            amounts = [(line.part, getattr(line.hourly, state)) for line in self._priced]
+        for state in ("minimum", "maximum", "idle"):
+            amounts = [(line.item, getattr(line.hourly, state)) for line in self._priced]
             no_nodes = any(amount is None and part.cluster for part, amount in amounts)
             sums.append(None if no_nodes else _sum(amount for _, amount in amounts))
         return Amounts(*sums)
@@ -71,10 +71,10 @@ class Estimate:
     def month_of_days(self, hours: float) -> float | None:
         """Returns the monthly cost with clusters at their maximum for `hours` a day."""
         hourly = self.hourly
-        if hourly.maximum is None or hourly.rest is None:
+        if hourly.maximum is None or hourly.idle is None:
             return None
         busy = hours / 24
-        return HOURS_A_MONTH * (busy * hourly.maximum + (1 - busy) * hourly.rest)
+        return HOURS_A_MONTH * (busy * hourly.maximum + (1 - busy) * hourly.idle)
 
     @property
     def known(self) -> tuple[int, int]:
@@ -87,13 +87,13 @@ class Estimate:
         found: dict[str, dict[str, None]] = {}
         for line in self._priced:
             if line.price is None:
-                found.setdefault(line.part.resource, {})[line.part.what] = None
+                found.setdefault(line.item.resource, {})[line.item.what] = None
         return found
 
     @property
     def _priced(self) -> Sequence[Line]:
         """The lines that are billed by the hour."""
-        return [line for line in self.lines if not line.part.by_use]
+        return [line for line in self.lines if not line.item.by_use]
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ class Offer:
     spare: float | None
 
 
-def estimate(parts: Iterable[Part], prices: Prices) -> Estimate:
+def estimate(parts: Iterable[LineItem], prices: Prices) -> Estimate:
     """Returns the estimate of the parts, in their order."""
     lines = (
         Line(part, prices.price(part.meter, part.region) if part.meter else None) for part in parts
@@ -115,7 +115,7 @@ def estimate(parts: Iterable[Part], prices: Prices) -> Estimate:
     return Estimate(prices.currency, tuple(lines))
 
 
-def offers(parts: Iterable[Part], prices: Prices) -> list[Offer]:
+def offers(parts: Iterable[LineItem], prices: Prices) -> list[Offer]:
     """Returns the dedicated and Spot prices of each cluster."""
     found = []
     for part in parts:
@@ -129,7 +129,7 @@ def offers(parts: Iterable[Part], prices: Prices) -> list[Offer]:
 
 
 def best_priced_region(
-    parts: Sequence[Part], prices: Prices, regions: Iterable[str]
+    parts: Sequence[LineItem], prices: Prices, regions: Iterable[str]
 ) -> tuple[str, int] | None:
     """Returns the region with the most priced parts, and their number, or None if none has more."""
     here = estimate(parts, prices).known[0]

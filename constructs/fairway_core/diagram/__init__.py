@@ -4,7 +4,7 @@
 a network, credentials or Terraform.
 """
 
-from fairway_core.diagram.drawing import draw
-from fairway_core.diagram.picture import Picture, graphviz, markdown
+from fairway_core.diagram.build import draw
+from fairway_core.diagram.model import Picture, graphviz, markdown
 
 __all__ = ["Picture", "draw", "graphviz", "markdown"]

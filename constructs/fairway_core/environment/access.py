@@ -14,7 +14,7 @@ from fairway_core.documents import Check, FieldError, Model, require, rule
 from fairway_core.environment.values import WIDEST_RANGE, Range, SizeText, x64
 from fairway_core.public_ranges import internet_ranges
 from fairway_core.resource_ids import ObjectId, parts_of
-from fairway_core.target import Reach
+from fairway_core.target import SshRoute
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -168,7 +168,7 @@ class Access(Model, defer_build=True):
     gateway: bool | GatewayVm = False
     """A small VM through which storage and Batch are reached over SSH, for environments without
     another VM, such as those with Batch pools only."""
-    reach: Literal["direct"] | Reach | None = None
+    ssh_route: Literal["direct"] | SshRoute | None = None
     """The SSH route from people's machines to nodes: by default the environment's bastion if it has
     one, otherwise `direct`, for example over a VPN."""
 
@@ -183,9 +183,11 @@ class Access(Model, defer_build=True):
 
     @rule
     def _reach_has_an_effect(self) -> None:
-        if self.reach == "direct" and not self.bastion:
+        if self.ssh_route == "direct" and not self.bastion:
             raise FieldError(
-                "nodes are reached directly anyway: there is no bastion", "leave it out", ("reach",)
+                "nodes are reached directly anyway: there is no bastion",
+                "leave it out",
+                ("ssh_route",),
             )
 
     @property
@@ -195,12 +197,12 @@ class Access(Model, defer_build=True):
             return self.gateway.size
         return GatewayVm().size if self.gateway else None
 
-    @field_validator("reach")
+    @field_validator("ssh_route")
     @classmethod
-    def _bastion_is_there(cls, reach: object) -> object:
-        if isinstance(reach, Reach) and reach.bastion is not None:
-            parts_of("Bastion", reach.bastion)  # never a value that Terraform fills in later
-        return reach
+    def _bastion_is_there(cls, ssh_route: object) -> object:
+        if isinstance(ssh_route, SshRoute) and ssh_route.bastion is not None:
+            parts_of("Bastion", ssh_route.bastion)  # never a value that Terraform fills in later
+        return ssh_route
 
 
 @dataclass(frozen=True)

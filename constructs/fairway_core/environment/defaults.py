@@ -92,14 +92,14 @@ class _Inherited:
             self._note(item, (*path, key), (*source, key))
 
 
-def typed_as(path: DataPath) -> DataPath:
+def field_path(path: DataPath) -> DataPath:
     """Returns the path of the field that a default stands for; other paths are unchanged."""
     if len(path) > 1 and path[0] == "defaults" and path[1] in SECTIONS:
         return (SECTIONS[str(path[1])], "any", *path[2:])
     return path
 
 
-def once_each(error: UserError, document: Document) -> UserError:
+def without_repeats(error: UserError, document: Document) -> UserError:
     """Returns the error without repetitions: a wrong default is wrong in all that inherit it."""
     inherited = {location for path, location in document.overrides.items() if path[0] != "defaults"}
     seen: set[tuple[str, Location | None]] = set()
@@ -139,12 +139,12 @@ def substitute(
     document: Document,
     model: type[BaseModel],
     environ: Mapping[str, str],
-    typed_as: Callable[[DataPath], DataPath] = lambda path: path,
+    field_path: Callable[[DataPath], DataPath] = lambda path: path,
 ) -> Document:
     """Returns the document with each `${env:NAME}` in its values, never in its keys, replaced.
 
     The text is parsed as the type of the model's field, so that `zone: ${env:ZONE}` is a number;
-    `typed_as` returns the path of the field that gives the type. Raises UserError with a located
+    `field_path` returns the path of the field that gives the type. Raises UserError with a located
     finding for each variable that is not set and has no default.
     """
     findings: list[Finding] = []
@@ -162,7 +162,7 @@ def substitute(
                     findings.append(replace(fault, path=dotted, location=location))
                     return value
                 text = _REFERENCE.sub(lambda m: environ.get(m["name"], m["default"]) or "", value)
-                return _as_field(text, annotations_at(model, typed_as(path)))
+                return _as_field(text, annotations_at(model, field_path(path)))
         return value
 
     data = walk(document.data, ())

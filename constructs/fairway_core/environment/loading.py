@@ -12,7 +12,12 @@ from typing import TYPE_CHECKING
 from fairway_agent.quick import dataclass
 from fairway_core.documents import Document, read
 from fairway_core.environment.clusters import KINDS
-from fairway_core.environment.defaults import apply_defaults, once_each, substitute, typed_as
+from fairway_core.environment.defaults import (
+    apply_defaults,
+    field_path,
+    substitute,
+    without_repeats,
+)
 from fairway_core.environment.keys import own_public_keys, read_public_keys, read_repository_key
 from fairway_core.environment.model import Environment
 from fairway_core.findings import Finding, UserError
@@ -65,13 +70,13 @@ def read_environment(
         raise UserError([Finding("not-an-environment", message, hint, location=location)])
     document = document.override(overrides, Environment)
     variables = os.environ if environ is None else environ
-    document = substitute(document, Environment, variables, typed_as)
+    document = substitute(document, Environment, variables, field_path)
     document = apply_defaults(document, Environment)
     try:
         environment = document.validate(Environment)
     except UserError as error:
-        findings = [_said_of_idle(each, document) for each in error.findings]
-        raise once_each(UserError(findings, exit_code=error.exit_code), document) from None
+        findings = [_explain_idle(each, document) for each in error.findings]
+        raise without_repeats(UserError(findings, exit_code=error.exit_code), document) from None
     keys = _keys(environment, document, home or Path.home())
     update: dict[str, object] = {"ssh_keys": keys}
     if "users" in environment.access.model_fields_set:
@@ -92,7 +97,7 @@ def _with_repository_key(slurm: Slurm | None, document: Document) -> Slurm | Non
     return slurm.model_copy(update={"packages": packages})
 
 
-def _said_of_idle(finding: Finding, document: Document) -> Finding:
+def _explain_idle(finding: Finding, document: Document) -> Finding:
     """Returns the finding, with a hint on what replaces `idle:` if nodes are deleted when idle."""
     match = re.fullmatch(r"clusters\.([^.]+)\.idle", finding.path)
     if match is None or finding.id != "unknown-key":

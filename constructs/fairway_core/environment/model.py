@@ -22,7 +22,7 @@ from fairway_core.environment.clusters.ssh import Cluster
 from fairway_core.environment.defaults import Defaults
 from fairway_core.environment.filesystems import AnyFileSystem
 from fairway_core.environment.filesystems.base import EnvironmentParts
-from fairway_core.environment.filesystems.homes import check_people
+from fairway_core.environment.filesystems.home_directories import check_people
 from fairway_core.environment.filesystems.rules import check_filesystems
 from fairway_core.environment.network import Network
 from fairway_core.environment.services import (
@@ -218,7 +218,7 @@ class Environment(Model):
         return {n: each for n, each in items if not isinstance(each, KubernetesNodes)}
 
     @property
-    def orchestrator(self) -> Kubernetes | None:
+    def aks(self) -> Kubernetes | None:
         """The Kubernetes cluster of the node pools, or None without node pools."""
         return (self.kubernetes or Kubernetes()) if self.node_pools else None
 

@@ -15,7 +15,7 @@ _FORBIDDEN = frozenset("<>%&\\?/")
 # a digit: private zones drop such a tag, and each plan adds it again. Source: Azure documentation,
 # use tags to organize your Azure resources, limitations.
 _DNS_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
-# Machines and what holds data also have these two, see `Placement.labelled`.
+# Machines and what holds data also have these two, see `AzureScope.labelled`.
 _ALL_OURS = (*OWN_TAGS, ROLE_TAG, NAME_TAG)
 _RESERVED = ("microsoft", "azure", "windows")
 

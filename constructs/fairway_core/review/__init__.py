@@ -5,6 +5,6 @@ would be destroyed and what that costs, and `markdown` formats it as a comment o
 
 >>> from fairway_core.review.plan import read_plan
 >>> from fairway_core.review.review import review
->>> review([read_plan("demo-data=plan.json")]).lost  # doctest: +SKIP
+>>> review([read_plan("demo-data=plan.json")]).unapproved_losses  # doctest: +SKIP
 ()
 """

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fairway_core.cost.estimate import Line, estimate
-from fairway_core.cost.planned import is_priced, parts_of_resource
+from fairway_core.cost.from_plan import is_priced, line_items_of_resource
 
 if TYPE_CHECKING:
     import datetime
@@ -115,7 +115,7 @@ def _lines(
     attributes, and so does not exist. `region` is that of a resource that names none."""
     if not attributes:
         return ()
-    parts = parts_of_resource(type, attributes, _normal(attributes.get("location")) or region)
+    parts = line_items_of_resource(type, attributes, _normal(attributes.get("location")) or region)
     return estimate((part for part in parts if not part.by_use), prices).lines
 
 
@@ -124,12 +124,12 @@ def _more_units(before: Sequence[Line], after: Sequence[Line]) -> list[_Units]:
     units: dict[tuple[str, str, str], _Units] = {}
     for lines, sign in ((before, -1), (after, 1)):
         for line in lines:
-            key = (line.part.meter or line.part.what, line.part.region, line.part.formula)
+            key = (line.item.meter or line.item.what, line.item.region, line.item.formula)
             found = units.get(key)
             if found is None:
-                found = units[key] = _Units(line.price, line.part.formula)
-            found.most += sign * line.part.counts.maximum
-            found.least += sign * line.part.counts.minimum
+                found = units[key] = _Units(line.price, line.item.formula)
+            found.most += sign * line.item.counts.maximum
+            found.least += sign * line.item.counts.minimum
     return [each for each in units.values() if each.most or each.least]
 
 
@@ -140,7 +140,7 @@ def _cost_change(
     return CostChange(
         stack=change.stack,
         address=change.address,
-        what="; ".join(line.part.what for line in after or before),
+        what="; ".join(line.item.what for line in after or before),
         before=_sum(line.hourly.maximum for line in before),
         after=_sum(line.hourly.maximum for line in after),
         # Nodes are most of the cost: without their number a difference would mislead.

@@ -1,7 +1,7 @@
 """Lines of a review, the same for a terminal and for a pull request.
 
-A line is a list of pieces: `str` for Fairway's own words, `Given` for untrusted text from a plan.
-Whatever prints a line decides how each is escaped.
+A line is a list of pieces: `str` for Fairway's own words, `Untrusted` for untrusted text from a
+plan. Whatever prints a line decides how each is escaped.
 """
 
 from __future__ import annotations
@@ -53,13 +53,13 @@ DONE: Mapping[Action, str] = {
 
 
 @dataclass(frozen=True)
-class Given:
+class Untrusted:
     """Untrusted text from a plan."""
 
     text: str
 
 
-Line = list[str | Given]
+Line = list[str | Untrusted]
 
 
 def summary(review: Review) -> str:
@@ -91,22 +91,22 @@ def allow_options(losses: Iterable[Loss]) -> str:
 
 def change_line(change: Change) -> Line:
     """Returns a line with the resource, and why it is replaced or what a new one has."""
-    line: Line = [Given(change.address)]
+    line: Line = [Untrusted(change.address)]
     if change.deposed:
-        line += [" (deposed ", Given(change.deposed), ")"]
+        line += [" (deposed ", Untrusted(change.deposed), ")"]
     if change.moved_from:
-        line += [", which was ", Given(change.moved_from)]
+        line += [", which was ", Untrusted(change.moved_from)]
     if change.import_id:
-        line += [", which is ", Given(change.import_id)]
+        line += [", which is ", Untrusted(change.import_id)]
     if "forget" in change.actions and change.action is Action.REPLACE:
         line += ["; the old one stays in Azure"]
     if change.because:
-        line += [" because of ", Given(", ".join(change.because))]
+        line += [" because of ", Untrusted(", ".join(change.because))]
     elif change.action is Action.REPLACE and change.reason:
-        line += [": ", Given(change.reason.replace("_", " "))]
+        line += [": ", Untrusted(change.reason.replace("_", " "))]
     facts = ", ".join(f"{name} = {format_value(value)}" for name, value in change.facts)
     if facts:
-        line += [": ", Given(facts)]
+        line += [": ", Untrusted(facts)]
     return line
 
 
@@ -126,14 +126,14 @@ def attribute_lines(change: Change) -> Iterator[Line]:
 def attribute_line(attribute: AttributeChange) -> Line:
     """Returns a line with one attribute, old → new."""
     old, new = format_change(attribute.old, attribute.new)
-    line: Line = [Given(attribute.path), ": ", Given(old), " → ", Given(new)]
+    line: Line = [Untrusted(attribute.path), ": ", Untrusted(old), " → ", Untrusted(new)]
     return [*line, " forces replacement"] if attribute.forces else line
 
 
 def output_line(output: OutputChange) -> Line:
     """Returns a line with one output, old → new."""
     old, new = format_change(output.old, output.new)
-    return [Given(output.name), ": ", Given(old), " → ", Given(new)]
+    return [Untrusted(output.name), ": ", Untrusted(old), " → ", Untrusted(new)]
 
 
 def waiting_line(stack: StackReview) -> Line:
@@ -141,21 +141,21 @@ def waiting_line(stack: StackReview) -> Line:
     if stack.promised:
         return [
             "waits for outputs of ",
-            Given(", ".join(stack.waits_for)),
+            Untrusted(", ".join(stack.waits_for)),
             "; this is what it would do with them; what depends on their values is not known yet",
         ]
     known = "this is not all" if stack.planned else "not planned"
     return [
         f"{known} yet: it needs outputs of ",
-        Given(", ".join(stack.waits_for)),
+        Untrusted(", ".join(stack.waits_for)),
         " that are not deployed yet, and is planned when they are",
     ]
 
 
 def reread_line(stack: StackReview) -> Line:
     """Returns a line on drift that Terraform lists although no value differs."""
-    differ = "differ" if stack.reread > 1 else "differs"
-    return [f"{counted(stack.reread, 'resource')} {differ} only in formatting (not drift)"]
+    differ = "differ" if stack.format_only > 1 else "differs"
+    return [f"{counted(stack.format_only, 'resource')} {differ} only in formatting (not drift)"]
 
 
 def cost_lines(cost: CostReview, *, most: int | None = None) -> Iterator[Line]:
@@ -178,13 +178,13 @@ def cost_lines(cost: CostReview, *, most: int | None = None) -> Iterator[Line]:
         sides = each.before, each.after
         before, after = map(_amount, sides)
         said = each.is_complete or None in sides
-        line: Line = [Given(each.address), f": {before} → {after} {cost.currency} an hour for "]
+        line: Line = [Untrusted(each.address), f": {before} → {after} {cost.currency} an hour for "]
         rest = "" if said else ", of which parts have no known price"
-        yield [*line, Given(each.what), rest]
+        yield [*line, Untrusted(each.what), rest]
     if most is not None and changes > most:
         yield [f"and {changes - most:,} more, see `--json`"]
     for source, date in cost.prices:
-        yield ["prices from ", Given(source), f", of {date}"]
+        yield ["prices from ", Untrusted(source), f", of {date}"]
 
 
 def format_value(value: Any) -> str:
@@ -248,7 +248,7 @@ def _without_price(cost: CostReview, most: int | None) -> Line:
     addresses = [each.address for each in cost.changes if not each.is_complete]
     said: Line = []
     for number, address in enumerate(addresses[:most]):
-        said += [", " if number else "", Given(address)]
+        said += [", " if number else "", Untrusted(address)]
     more = len(addresses) - len(addresses[:most])
     return [*said, f" and {more:,} more"] if more else said
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from fairway_core.findings import Severity, counted, printable
 from fairway_core.review import lines
 from fairway_core.review.changes import Action
-from fairway_core.review.lines import DONE, Given
+from fairway_core.review.lines import DONE, Untrusted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -75,13 +75,16 @@ def code(text: str) -> str:
 
 
 def _written(line: Line) -> str:
-    return "".join(code(piece.text) if isinstance(piece, Given) else piece for piece in line)
+    return "".join(code(piece.text) if isinstance(piece, Untrusted) else piece for piece in line)
 
 
 def head(review: Review) -> Iterator[str]:
     """Yields the most important lines: the summary, dangers, and findings."""
-    lost = review.lost
-    titles = [(lost, "⛔ Data would be lost"), (review.refused, "⛔ Azure would refuse this")]
+    lost = review.unapproved_losses
+    titles = [
+        (lost, "⛔ Data would be lost"),
+        (review.rejected_by_azure, "⛔ Azure would refuse this"),
+    ]
     yield "### " + next((title for found, title in titles if found), "What Terraform would do")
     yield ""
     yield f"{lines.summary(review).capitalize()}."
@@ -92,10 +95,13 @@ def head(review: Review) -> Iterator[str]:
     if review.losses:
         yield ""
     for loss in review.losses:
-        line: Line = ["✔️ allowed: " if loss.allowed else "⛔ ", Given(loss.how.replace("`", ""))]
+        line: Line = [
+            "✔️ allowed: " if loss.allowed else "⛔ ",
+            Untrusted(loss.how.replace("`", "")),
+        ]
         for number, attribute in enumerate(loss.forced):
             line += [", " if number else "; ", *lines.attribute_line(attribute)[:5]]
-        yield f"- {_written([*line, ' (', Given(loss.stack), ')'])}"
+        yield f"- {_written([*line, ' (', Untrusted(loss.stack), ')'])}"
     if lost:
         yield from ("", f"To accept all of that: {code(lines.allow_options(review.losses))}")
     for finding in review.findings:
@@ -143,10 +149,10 @@ def _stack(stack: StackReview) -> Iterator[str]:
             counted(len(stack.outputs), "output"),
             [f"- {_written(lines.output_line(each))}" for each in stack.outputs],
         )
-    yield from _changes(stack.pending, "what the base branch would already do", quiet=True)
-    yield from _changes(stack.dropped, "what only the base branch would do", quiet=True)
+    yield from _changes(stack.in_base, "what the base branch would already do", quiet=True)
+    yield from _changes(stack.only_in_base, "what only the base branch would do", quiet=True)
     yield from _changes(stack.drift, "changed outside of Terraform (drift)")
-    if stack.reread:
+    if stack.format_only:
         yield from (_written(lines.reread_line(stack)), "")
 
 

@@ -16,7 +16,7 @@ from fairway_core.findings import UserError
 from fairway_core.json_values import (
     DEEPEST,
     NO_JSON,
-    KeyTwice,
+    DuplicateKey,
     blocks,
     first_block,
     is_deep,
@@ -162,7 +162,7 @@ def _plan(stack: str, file: Path) -> Plan:
         data = parse_json(content)
         if data is NO_JSON or (isinstance(data, dict) and _LEVEL in data):
             return _plan_of_log(stack, file, content)
-    except KeyTwice as error:
+    except DuplicateKey as error:
         raise _no_plan(file, str(error)) from None
     if not isinstance(data, dict) or "format_version" not in data:
         raise _no_plan(file, "this is JSON, but not a plan")

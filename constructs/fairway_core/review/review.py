@@ -59,19 +59,19 @@ class StackReview:
 
     `state` is `planned`, `failed` if Terraform stopped before the plan was complete, or `waiting`
     if stacks that it reads are not deployed yet; it is `promised` if its plan is complete except
-    for the values of their outputs. `pending` are changes that the base's plan would make too, and
-    `dropped` those that only the base's would make. `reread` counts resources that Terraform reads
-    in another form than it wrote them, although no value differs.
+    for the values of their outputs. `in_base` are changes that the base's plan would make too, and
+    `only_in_base` those that only the base's would make. `format_only` counts resources that
+    Terraform reads in another form than it wrote them, although no value differs.
     """
 
     stack: str
     state: str
     digest: str
     changes: tuple[Change, ...] = ()
-    pending: tuple[Change, ...] = ()
-    dropped: tuple[Change, ...] = ()
+    in_base: tuple[Change, ...] = ()
+    only_in_base: tuple[Change, ...] = ()
     drift: tuple[Change, ...] = ()
-    reread: int = 0
+    format_only: int = 0
     outputs: tuple[OutputChange, ...] = ()
     findings: tuple[Finding, ...] = ()
     losses: tuple[Loss, ...] = ()
@@ -82,7 +82,7 @@ class StackReview:
     @property
     def planned(self) -> tuple[Change, ...]:
         """All changes of its plan, whether the base's plan has them or not."""
-        return *self.changes, *self.pending
+        return *self.changes, *self.in_base
 
     def totals(self) -> Counter[Action]:
         """Counts the resources by action."""
@@ -110,12 +110,12 @@ class Review:
         return tuple(loss for stack in self.stacks for loss in stack.losses)
 
     @property
-    def lost(self) -> tuple[Loss, ...]:
+    def unapproved_losses(self) -> tuple[Loss, ...]:
         """The losses that are not allowed."""
         return tuple(loss for loss in self.losses if not loss.allowed)
 
     @property
-    def refused(self) -> tuple[Finding, ...]:
+    def rejected_by_azure(self) -> tuple[Finding, ...]:
         """Findings on changes that Azure or the provider would refuse in the middle of an apply."""
         return tuple(
             finding
@@ -127,10 +127,10 @@ class Review:
     @property
     def exit_code(self) -> int:
         """3 if data would be lost without permission, 2 if Azure would refuse a change, else 0."""
-        return DATA_LOST if self.lost else REFUSED if self.refused else 0
+        return DATA_LOST if self.unapproved_losses else REFUSED if self.rejected_by_azure else 0
 
     def totals(self) -> Counter[Action]:
-        """Counts the resources by action in all stacks, including pending changes."""
+        """Counts the resources by action in all stacks, also for changes that are `in_base`."""
         return _totals(change for stack in self.stacks for change in stack.planned)
 
 
@@ -222,13 +222,13 @@ def _review_stack(
 ) -> StackReview:
     state = "waiting" if plan.waits_for else "failed" if plan.errored else "planned"
     changes, outputs = list(changes_of(plan)), tuple(output_changes(plan))
-    new, pending = changes, []
-    dropped: Iterable[Change] = ()
+    new, in_base = changes, []
+    only_in_base: Iterable[Change] = ()
     if compared:
         new = [each for each in changes if not _is_same(each, before.get(each.key))]
-        pending = [each for each in changes if _is_same(each, before.get(each.key))]
+        in_base = [each for each in changes if _is_same(each, before.get(each.key))]
         keys = {each.key for each in changes}
-        dropped = (each for key, each in before.items() if key not in keys)
+        only_in_base = (each for key, each in before.items() if key not in keys)
     drift = tuple(drift_of(plan))
     lost = {finding.path: finding.message for finding in found if finding.id == LOSS}
     findings = [one for one in found if one.id != LOSS or one.path not in allow]
@@ -237,10 +237,10 @@ def _review_stack(
         state=state,
         digest=digest_of_stack(plan.stack, state, changes, outputs),
         changes=tuple(new),
-        pending=tuple(pending),
-        dropped=tuple(dropped),
+        in_base=tuple(in_base),
+        only_in_base=tuple(only_in_base),
         drift=drift,
-        reread=len(plan.drift) - len(drift),
+        format_only=len(plan.drift) - len(drift),
         outputs=outputs,
         findings=(*_shortcomings(plan, state), *findings),
         losses=tuple(

@@ -59,7 +59,7 @@ def cost(
     public price service, which needs no credentials, and are cached for a week.
     """
     from fairway_cli.ui.costs import print_costs
-    from fairway_core.cost.environment import parts_of
+    from fairway_core.cost.environment import line_items_of
     from fairway_core.cost.estimate import best_priced_region
     from fairway_core.cost.prices import snapshot
     from fairway_core.environment import load_environment
@@ -85,7 +85,7 @@ def cost(
         return
     loaded = load_environment(environment_file(environment))
     warn(*left_out("counted"))
-    parts = parts_of(loaded, region=_region(region, prices))
+    parts = line_items_of(loaded, region=_region(region, prices))
     chosen = _prices(prices, offline=offline)
     facts = cost_facts(loaded, parts, chosen, hours_per_day)
     if json_:
@@ -139,13 +139,13 @@ def _print_runs(
 
 
 def _prices(file: Path | None, *, offline: bool) -> Prices:
-    from fairway_core.cost.cache import CachedPrices, prices_at_hand
+    from fairway_core.cost.cache import CachedPrices, cached_prices
     from fairway_core.cost.service import DEADLINE, PriceService
     from fairway_runner.engines import outage
     from fairway_runner.engines.outage import SlowCallNotice
 
     if offline or file:
-        return prices_at_hand(file)
+        return cached_prices(file)
     chosen, notice = outage.Choice.seconds, SlowCallNotice()
     seconds = DEADLINE if chosen is None else chosen
     service = PriceService(

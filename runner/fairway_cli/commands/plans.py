@@ -160,8 +160,8 @@ def review(
     environment in place of plans is planned first, as `fairway plan ENVIRONMENT` does.
     """
     from fairway_cli.ui.reviews import allowed, environment_in, form_of, show_review
-    from fairway_core.collector import collector_paused
-    from fairway_core.cost.cache import prices_at_hand
+    from fairway_core.collector import gc_paused
+    from fairway_core.cost.cache import cached_prices
     from fairway_core.review.plan import read_plans
     from fairway_core.review.review import review as review_of
 
@@ -171,13 +171,13 @@ def review(
         name = environment or None
         plan(name, base=base, markdown=markdown, json_=json_, allow=allow, prices=prices)
     form = form_of(markdown=markdown, json_=json_)
-    with collector_paused():
+    with gc_paused():
         planned = [plan for argument in given for plan in read_plans(argument)]
         if not planned:
             message = f"{', '.join(given)}: holds no *.json"
             raise UserError.of("no-plans", message, "fairway plan --out DIR fills such a folder")
         before = [plan for argument in base or () for plan in read_plans(argument)]
-        at_hand = prices_at_hand(prices)
+        at_hand = cached_prices(prices)
         found = review_of(planned, base=before, allow=allowed(allow), prices=at_hand)
         show_review(found, form)
     raise Exit(found.exit_code)
@@ -330,8 +330,8 @@ def comment(
     Reads data and runs nothing: everything in a review is shown as text. The dangers of
     all environments come first, and none can hide those of another.
     """
-    from fairway_core.review.facts import read_review
     from fairway_core.review.markdown import Origin, comment
+    from fairway_core.review.serialization import read_review
 
     reviews = {}
     for each in sorted(folder.glob("review-*")):

@@ -11,7 +11,7 @@ from typer import Argument, Option
 
 from fairway_cli.commands import arguments
 from fairway_cli.ending import warn
-from fairway_core.collector import collector_paused
+from fairway_core.collector import gc_paused
 from fairway_core.findings import UserError
 
 STACKS = "FAIRWAY_STACKS"
@@ -39,7 +39,7 @@ def synth(
     from fairway_core.environment.selection import environment_file
     from fairway_stacks.app import write_stacks
 
-    with collector_paused():
+    with gc_paused():
         file, choice = environment_file(environment), os.environ.get(STACKS, "")
         if choice not in ("", "state"):
             message = f"{STACKS}: no stacks `{choice}`"

@@ -230,7 +230,7 @@ def report(
     Drain the node first, and file the report while its VM is there. The subscription must be
     onboarded to Guest Health Reporting (preview).
     """
-    from fairway_core.catalog.faults import final_answers
+    from fairway_core.catalog.faults import terminal_states
     from fairway_runner.live.management import signed_in_to
     from fairway_runner.live.operations import file_report, follow_report, report_of
     from fairway_runner.targets.lookup import find_target
@@ -248,8 +248,8 @@ def report(
         if not json_:
             print(f"Azure has taken the host of {node} out of service")
         return
-    if said and said in final_answers():
-        message = f"{final_answers()[said]} ({said}): report {name}"
+    if said and said in terminal_states():
+        message = f"{terminal_states()[said]} ({said}): report {name}"
         raise UserError.of("report-refused", message, "try again later", exit_code=5)
     message = f"Azure has not decided on the report {name} after {timeout}: {said or 'no answer'}"
     hint = "keep the node drained; Azure continues to examine its host"

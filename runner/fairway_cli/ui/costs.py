@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from fairway_core.environment.services import Budget
     from fairway_runner.runs.usage import Group
 
-_STATES = ("minimum", "maximum", "rest")
+_STATES = ("minimum", "maximum", "idle")
 
 
 def print_costs(

@@ -13,7 +13,7 @@ from fairway_cli.ui.columns import BOLD, CYAN, DIM, GREEN, RED, YELLOW, styled
 from fairway_core.findings import Severity, UserError, counted, format_finding, printable
 from fairway_core.review import lines
 from fairway_core.review.changes import Action
-from fairway_core.review.lines import DONE, Given
+from fairway_core.review.lines import DONE, Untrusted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,9 +44,9 @@ def form_of(*, markdown: bool, json_: bool) -> str:
 def show_review(found: Review, form: str) -> None:
     match form:
         case "json":
-            from fairway_core.review.facts import review_facts
+            from fairway_core.review.serialization import review_to_json
 
-            print(json.dumps(review_facts(found), indent=1))
+            print(json.dumps(review_to_json(found), indent=1))
         case "markdown":
             from fairway_core.review.markdown import markdown
 
@@ -71,10 +71,10 @@ def print_review(review: Review) -> None:
             print(f"  {'  ' if number else ''}{_written(line)}")
         print()
     print(f"{lines.summary(review)}\ndigest {review.digest}")
-    if review.lost:
+    if review.unapproved_losses:
         typed = shlex.join(["fairway", *sys.argv[1:]])
         print("\ndata would be lost; to accept all of it:")
-        print(f"  {printable(f'{typed} {lines.allow_options(review.lost)}')}")
+        print(f"  {printable(f'{typed} {lines.allow_options(review.unapproved_losses)}')}")
 
 
 def _print_stack(stack: StackReview) -> None:
@@ -86,10 +86,10 @@ def _print_stack(stack: StackReview) -> None:
         _print_changes(chosen, word, _COLOURS[action])
     for output in stack.outputs:
         print(f"  output {_written(lines.output_line(output))}")
-    _print_changes(stack.pending, "what the base branch would already do", DIM)
-    _print_changes(stack.dropped, "what only the base branch would do", DIM)
+    _print_changes(stack.in_base, "what the base branch would already do", DIM)
+    _print_changes(stack.only_in_base, "what only the base branch would do", DIM)
     _print_changes(stack.drift, "changed outside of Terraform (drift)", CYAN)
-    if stack.reread:
+    if stack.format_only:
         print(f"  {_written(lines.reread_line(stack))}")
     if not (stack.planned or stack.drift or stack.outputs or stack.waits_for):
         print("  nothing would change")
@@ -107,7 +107,7 @@ def _print_changes(changes: Sequence[Change], title: str, colour: str) -> None:
 
 
 def _written(line: Line) -> str:
-    return "".join(printable(one.text) if isinstance(one, Given) else one for one in line)
+    return "".join(printable(one.text) if isinstance(one, Untrusted) else one for one in line)
 
 
 def print_findings(findings: Sequence[Finding], subject: str) -> None:

@@ -53,7 +53,7 @@ _KNOWN_TO_IT = {
         "is closed to this machine's address",
         (
             "connect from inside its network, over its VPN, or through a host there: `gateway: "
-            "{host, user}`\nof the target, beside `reach`; or add your public range to\n"
+            "{host, user}`\nof the target, beside `ssh_route`; or add your public range to\n"
             "`access.allowed` in the environment, and deploy it (docs/private-cluster.md)"
         ),
     ),

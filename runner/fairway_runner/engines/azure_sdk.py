@@ -95,7 +95,7 @@ def adapter_for(target: Target, url: str, deadline: float) -> HTTPAdapter:
     if gateway is None or where.hostname is None or _is_near(where.hostname):
         # A proxy from the environment is used as usual; loopback needs no gateway.
         return HTTPAdapter(pool_connections=HOSTS, pool_maxsize=KEPT)
-    way = Gateway(shared(gateway.host, gateway.user, target.reach), deadline)
+    way = Gateway(shared(gateway.host, gateway.user, target.ssh_route), deadline)
     way.reach()
     return _GatewayAdapter(way)
 

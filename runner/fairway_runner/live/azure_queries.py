@@ -69,7 +69,7 @@ class _Asking:
                 self.findings += rules.feature_registered(feature, found)
 
     def kubernetes(self) -> None:
-        spec, location = self.environment.orchestrator, self.environment.location
+        spec, location = self.environment.aks, self.environment.location
         if spec is None or spec.version is None:
             return
         with self._allowed("the version of Kubernetes was"):

@@ -192,7 +192,7 @@ def _needs(environment: Environment, azure: Management) -> Examined:
     except UserError as error:
         findings = error.findings
     found = "not all available" if findings else "offered, and within quota"
-    version = environment.orchestrator.version if environment.orchestrator else None
+    version = environment.aks.version if environment.aks else None
     if end := kubernetes_ends().get(version or ""):
         found += f"; Azure supports Kubernetes {version} until {end}"
     return Examined(what, found, findings)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from fairway_core.catalog.faults import final_answers, impact_category
+from fairway_core.catalog.faults import impact_category, terminal_states
 from fairway_core.findings import UserError
 from fairway_core.suggestions import did_you_mean
 from fairway_runner.engines.capabilities import capabilities, runs_here
@@ -174,7 +174,7 @@ def follow_report(azure: Management, name: str, seconds: float) -> str | None:
         insights = azure.list(f"{_path(name)}/insights", _INSIGHTS)
         found = [(each.get("properties") or {}).get("additionalDetails") or {} for each in insights]
         said = [str(each["statusCode"]) for each in found if each.get("statusCode")]
-        if last := next((each for each in said if each in final_answers()), None):
+        if last := next((each for each in said if each in terminal_states()), None):
             return last
         left = deadline - time.monotonic()
         if left <= 0:

@@ -10,7 +10,7 @@ from fairway_core.catalog import Image, VmSize, image, vm_size
 from fairway_core.catalog.images import SERVER_IMAGE, has_image
 from fairway_core.catalog.roles import action_that_makes
 from fairway_core.catalog.sizes import vm_sizes
-from fairway_core.cost.environment import parts_of
+from fairway_core.cost.environment import line_items_of
 
 if TYPE_CHECKING:
     from fairway_core.environment import Environment
@@ -62,7 +62,7 @@ def machines_of(environment: Environment) -> list[Machines]:
     """Returns all VMs, each with its largest number."""
     of_account = () if environment.owns_pool_nodes else environment.pools
     pools = {f"clusters.{name}" for name in of_account}
-    sized = [(_path(part.resource), part) for part in parts_of(environment) if part.size]
+    sized = [(_path(part.resource), part) for part in line_items_of(environment) if part.size]
     return [
         Machines(path, part.size, round(part.counts.maximum), spot=part.spot, pool=path in pools)
         for path, part in sized
@@ -77,7 +77,9 @@ def images_of(environment: Environment) -> dict[str, Image]:
         chosen = image(cluster.image) if cluster.image else cluster.chosen_image
         if getattr(cluster, "image_id", None) is None and chosen.pinned:
             found[f"clusters.{name}"] = chosen
-    servers = [part.resource for part in parts_of(environment) if part.size and not part.cluster]
+    servers = [
+        part.resource for part in line_items_of(environment) if part.size and not part.cluster
+    ]
     own = [name for name in servers if name != _AKS_NODES]
     if own and image(SERVER_IMAGE).pinned:
         found[_path(own[0])] = image(SERVER_IMAGE)

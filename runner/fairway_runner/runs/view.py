@@ -184,9 +184,9 @@ class RunView:
         from fairway_runner.runs.usage import usage_of
 
         def prices() -> Prices:
-            from fairway_core.cost.cache import prices_at_hand
+            from fairway_core.cost.cache import cached_prices
 
-            return prices_at_hand()
+            return cached_prices()
 
         facts, tasks, setup = run_facts(run), run.tasks, None
         if (status := run.setup_status(facts["state"])) is not None:

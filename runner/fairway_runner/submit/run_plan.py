@@ -104,21 +104,21 @@ def budget_of(job: Job, target: Target) -> Budget | None:
     """Returns a job's limit on its cost on a target. Raises UserError if no price is known."""
     if job.max_cost is None:
         return None
-    from fairway_core.cost.cache import prices_at_hand
+    from fairway_core.cost.cache import cached_prices
 
     instead = "limit the time: -s max_cost=null -s max_duration=SPAN"
     hourly = hourly_price(target, "max_cost", instead)
-    return Budget(job.max_cost, prices_at_hand().currency, hourly)
+    return Budget(job.max_cost, cached_prices().currency, hourly)
 
 
 def hourly_price(target: Target, path: str, instead: str) -> float:
     """Returns the hourly price of a node of the target, as known here or from Azure. Raises
     UserError at the field `path` if it is unknown, with advice on what to write `instead`."""
-    from fairway_core.cost.cache import CachedPrices, prices_at_hand
+    from fairway_core.cost.cache import CachedPrices, cached_prices
     from fairway_core.cost.prices import price_of
     from fairway_core.cost.service import PriceService
 
-    hourly = price_of(target, prices_at_hand()) or None
+    hourly = price_of(target, cached_prices()) or None
     if hourly is None and target.vm_size and target.region:
         with suppress(UserError):
             hourly = price_of(target, CachedPrices(PriceService()))

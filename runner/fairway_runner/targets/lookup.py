@@ -45,7 +45,7 @@ def _leads_here(target: Target, host: str, user: str) -> bool:
 
     if is_here(host):
         return True  # as the current user, without ssh
-    if target.reach is not None:
+    if target.ssh_route is not None:
         return False  # its network may use the same addresses
     facts = dict(_ssh_settings(host, user))  # without ssh nothing can start there
     own_account = _is_own_account(facts.get("user", user))
@@ -150,7 +150,7 @@ def current_target(recorded: Target) -> Target:
     if found is None or not recorded.is_same_cluster(found.target):
         return recorded
     known, access = found.target, recorded.access
-    changes: dict[str, Any] = {"reach": known.reach, "gateway": known.gateway}
+    changes: dict[str, Any] = {"ssh_route": known.ssh_route, "gateway": known.gateway}
     if access is not None and (now := known.access) is not None:
         changes[recorded.engine] = access.model_copy(update={"host": now.host, "user": now.user})
     return recorded.model_copy(update=changes)
@@ -288,7 +288,7 @@ def host_block(target: Target) -> str:
         message = f"`{target.name}` cannot be a host name"
         raise UserError.of("bad-name", message, "give it a name of letters, digits and dashes")
     facts = {"HostName": access.host, **({"User": access.user} if access.user else {})}
-    facts |= {**bastion.settings(target.reach, access.host), "ServerAliveInterval": "15"}
+    facts |= {**bastion.settings(target.ssh_route, access.host), "ServerAliveInterval": "15"}
     # ssh does not look for a block of the HostName: what that says is repeated here.
     usual = _ssh_settings("fairway.invalid", access.user)  # which the other block needs not repeat
     own = [each for each in _ssh_settings(access.host, access.user) if each not in usual]

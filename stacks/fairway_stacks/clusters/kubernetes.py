@@ -34,9 +34,9 @@ class Clusters(EngineClusters):
         environment, data, network = stack.environment, stack.data, stack.network
         assert data.kubernetes is not None, "an environment with node pools has one"
         assert data.identity is not None, "an environment with node pools has one"
-        self._foundation, self._identity = data.kubernetes, data.identity
-        assert environment.orchestrator is not None, "an environment with node pools has one"
-        self._spec = environment.orchestrator
+        self._shared_state, self._identity = data.kubernetes, data.identity
+        assert environment.aks is not None, "an environment with node pools has one"
+        self._spec = environment.aks
         self._subnet = network.subnets[environment.network.kubernetes_role]
         self.cluster = self._cluster(network)
         # Pods of jobs may access what nodes of other engines do, without a key.
@@ -50,7 +50,7 @@ class Clusters(EngineClusters):
             audience=[_AUDIENCE],
         )
         if data.monitoring is not None:
-            data.monitoring.watch_kubernetes(stack, cluster_id=self.cluster.id)
+            data.monitoring.collect_kubernetes_metrics(stack, cluster_id=self.cluster.id)
             self.cluster.diagnostic_settings(data.monitoring)
         for person in researchers_of(environment.access.researchers):
             self.cluster.let_in(person, namespace=self._spec.namespace)
@@ -73,7 +73,7 @@ class Clusters(EngineClusters):
         return az.KubernetesCluster(
             self.stack,
             subnet=self._subnet,
-            kubelet=self._foundation.kubelet,
+            kubelet=self._shared_state.kubelet,
             version=spec.version,
             tier=spec.tier,
             api_server=spec.api_server,
@@ -107,7 +107,10 @@ class Clusters(EngineClusters):
             alerts = az.Alerts(self.stack, "alerts-of-kubernetes", monitoring=data.monitoring)
             alerts.nodes_broken()
         az.KubernetesConfiguration(
-            self.stack, cluster=self.cluster, container=self._foundation.container, manifests=texts
+            self.stack,
+            cluster=self.cluster,
+            container=self._shared_state.container,
+            manifests=texts,
         )
 
     def create(self, name: str, spec: KubernetesNodes) -> Target:

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import fairway_constructs as az
 from fairway_constructs.cloud_init.web import CALLBACK, WebPage
-from fairway_constructs.clusters.slurm.scheduler import let_scale
+from fairway_constructs.clusters.slurm.scheduler import grant_scaling
 from fairway_constructs.researchers import serve_page
 from fairway_constructs.scope import id_in_group
-from fairway_core.environment.filesystems.homes import homes
+from fairway_core.environment.filesystems.home_directories import home_directories
 from fairway_core.environment.filesystems.rules import scheduler_mounts
 from fairway_core.slurm import Qos
 from fairway_stacks.boot_data import accounts_of, slurm_node, slurm_partitions
@@ -18,7 +18,7 @@ from fairway_stacks.stack import referenced_ids
 
 if TYPE_CHECKING:
     from fairway_constructs.clusters.nodes import NodeSpec
-    from fairway_constructs.clusters.slurm.shared_resources import SlurmFoundation
+    from fairway_constructs.clusters.slurm.shared_state import SlurmSharedState
     from fairway_constructs.identity import Identity
     from fairway_core.environment import SlurmNodes
     from fairway_stacks.compute import ComputeStack
@@ -38,11 +38,11 @@ class Clusters(MachineClusters):
     def __init__(self, stack: ComputeStack) -> None:
         super().__init__(stack)
         environment, data = stack.environment, stack.data
-        spec, foundation = environment.scheduler, data.slurm
+        spec, shared_state = environment.scheduler, data.slurm
         assert spec is not None, "an environment with partitions has a scheduler"
-        assert foundation is not None
+        assert shared_state is not None
         self._subnet = stack.network.subnets["compute"]
-        self._foundation: SlurmFoundation = foundation
+        self._shared_state: SlurmSharedState = shared_state
         self._scale_sets: dict[str, str] = {}
         self._partitions = environment.partitions
         self._people_vault = data.vault.url if data.vault else ""
@@ -61,11 +61,11 @@ class Clusters(MachineClusters):
             # These are created after the scheduler.
             scale_sets={
                 name: id_in_group(
-                    stack, _SCALE_SETS, stack.place.name("linux_virtual_machine_scale_set", name)
+                    stack, _SCALE_SETS, stack.azure.name("linux_virtual_machine_scale_set", name)
                 )
                 for name in self._partitions
             },
-            foundation=foundation,
+            shared_state=shared_state,
             subnet=self._subnet,
             mounts=mounts,
             monitored=data.monitoring is not None,
@@ -77,7 +77,7 @@ class Clusters(MachineClusters):
                 f"slurm-login-{number}",
                 size=size,
                 scheduler=self.scheduler,
-                foundation=foundation,
+                shared_state=shared_state,
                 subnet=self._subnet,
                 mounts=mounts,
                 monitored=data.monitoring is not None,
@@ -88,7 +88,7 @@ class Clusters(MachineClusters):
         ]
         ids = [self.scheduler.id, *(each.id for each in self.login)]
         for name, machine_id in zip(spec.vms, ids, strict=True):
-            stack.watch(name, machine_id)
+            stack.collect_metrics(name, machine_id)
         # The host for logins and Fairway's submissions.
         host = self.login[0].address if self.login else self.scheduler.address
         stack.gateway_host = stack.gateway_host or host
@@ -109,7 +109,9 @@ class Clusters(MachineClusters):
             secret=web.client_secret,
             identity=page.client_id,
             account=web.account,
-            homes=homes(environment.filesystems, environment.clusters, self._filesystems),
+            homes=home_directories(
+                environment.filesystems, environment.clusters, self._filesystems
+            ),
             package=web.package,
             targets=[each for each in self.stack.targets.values() if each.engine in _SERVED],
         )
@@ -120,25 +122,25 @@ class Clusters(MachineClusters):
             "Web page: DNS target, and redirect URI for the app registration",
         )
 
-    def machines(self, name: str, spec: SlurmNodes, nodes: NodeSpec) -> az.GpuCluster:
+    def machines(self, name: str, spec: SlurmNodes, nodes: NodeSpec) -> az.ScaleSetCluster:
         """Creates the scale set of a partition, without instances: the scheduler creates those.
 
         `nodes` are the same as of any cluster of the environment, except for their identity.
         """
-        cluster = az.GpuCluster(
+        cluster = az.ScaleSetCluster(
             self.stack,
             name,
             **nodes.of_scale_set(),
-            identity=self._foundation.nodes,
+            identity=self._shared_state.nodes,
             nodes=0,
-            resized=True,
+            externally_scaled=True,
             slurm=slurm_node(
                 self.stack.environment,
                 name,
                 nodes.mounts,
                 scheduler=self.scheduler.address,
-                vault=self._foundation.vault_url,
-                client_id=self._foundation.nodes.client_id,
+                vault=self._shared_state.vault_url,
+                client_id=self._shared_state.nodes.client_id,
                 people_vault=self._people_vault,
             ),
         )
@@ -151,12 +153,12 @@ class Clusters(MachineClusters):
 
     def finish(self) -> None:
         """Grants the scheduler its role on every partition, and installs the page."""
-        let_scale(
+        grant_scaling(
             self.stack,
-            principal_id=self._foundation.scheduler.principal_id,
+            principal_id=self._shared_state.scheduler.principal_id,
             scale_sets=self._scale_sets,
             subnet=self._subnet,
-            identity_id=self._foundation.nodes.id,
+            identity_id=self._shared_state.nodes.id,
             images=referenced_ids(self._partitions, "image_id"),
             placements=referenced_ids(self._partitions, "proximity_placement_group"),
         )

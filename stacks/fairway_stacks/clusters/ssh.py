@@ -22,14 +22,16 @@ class Clusters(MachineClusters):
         self._scheduled: dict[str, tuple[Schedule, str]] = {}
         self._stops_itself: dict[str, str] = {}
 
-    def machines(self, name: str, spec: Cluster, nodes: NodeSpec) -> az.GpuCluster | az.SingleVm:
+    def machines(
+        self, name: str, spec: Cluster, nodes: NodeSpec
+    ) -> az.ScaleSetCluster | az.SingleVm:
         """Creates a scale set, or a VM for one node."""
-        cluster: az.GpuCluster | az.SingleVm
+        cluster: az.ScaleSetCluster | az.SingleVm
         if spec.is_single:
             reserved = replace(nodes, capacity_reservation_group_id=spec.capacity_reservation)
             cluster = az.SingleVm(self.stack, name, identity=self.stack.identity, **vars(reserved))
         else:
-            cluster = az.GpuCluster(
+            cluster = az.ScaleSetCluster(
                 self.stack,
                 name,
                 identity=self.stack.identity,
@@ -50,6 +52,6 @@ class Clusters(MachineClusters):
             alerts = None
             if data.monitoring is not None:
                 alerts = az.Alerts(self.stack, "alerts-of-schedules", monitoring=data.monitoring)
-            az.WorkingHours(self.stack, clusters=self._scheduled, alerts=alerts)
+            az.StartStopSchedule(self.stack, clusters=self._scheduled, alerts=alerts)
         if self._stops_itself:
             az.IdleStop(self.stack, identity=self.stack.identity, clusters=self._stops_itself)

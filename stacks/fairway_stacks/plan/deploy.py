@@ -233,13 +233,13 @@ class _Deployment:
         self._agreed(found, what)
 
     def _stop_where_it_must(self, found: Review, what: str) -> None:
-        if found.lost:
+        if found.unapproved_losses:
             raise data_loss(f"{what}: data would be lost; nothing of it was done")
-        if found.refused:
-            raise UserError(found.refused)
+        if found.rejected_by_azure:
+            raise UserError(found.rejected_by_azure)
 
     def _apply(self, stack: StackFolder, plan: StackPlan, found: Review) -> None:
-        if found.lost:
+        if found.unapproved_losses:
             self.person.show(found)
         self._stop_where_it_must(found, stack.name)
         if plan.error:

@@ -80,12 +80,12 @@ def destroy(
             for each in going
             if approved and (each.stack not in known or known[each.stack].digest != each.digest)
         ]
-        if differ or found.lost or not approved:
+        if differ or found.unapproved_losses or not approved:
             person.show(found)
         if differ:
             message = f"{differ[0]}: what would be destroyed is not what was approved"
             raise UserError.of("not-as-approved", message, _AGAIN)
-        if found.lost:
+        if found.unapproved_losses:
             raise data_loss("data would be lost, and nothing was done")
         what = ", ".join(each.stack for each in going)
         if not approved and (person.ask is None or not person.ask(f"destroy {what}?")):

@@ -22,7 +22,7 @@ from fairway_stacks.plan.promised import (
     loopback_azure,
     outputs_of,
     private_for_now,
-    reading,
+    with_previewed_outputs,
     write_private,
 )
 from fairway_stacks.plan.provider_lock import lock_of_project
@@ -124,7 +124,7 @@ def _plan_as_promised(
         return
     with tempfile.TemporaryDirectory(prefix="fairway-promised-") as folder:
         try:
-            with reading(stack, promised):
+            with with_previewed_outputs(stack, promised):
                 found = make_plan(terraform, Path(folder), lock=False, allow=allow)
         except UserError:
             return
@@ -190,7 +190,7 @@ def plan_offline(environment: str | None, folder: Path, *, state: bool = False) 
         with _only_what_is_ours(), loopback_azure() as azure:
             for stack in stacks:
                 print_progress(f"{stack.name}: init, validate, plan")
-                with reading(stack, _promises(stack, plans) or {}):
+                with with_previewed_outputs(stack, _promises(stack, plans) or {}):
                     # The provider is downloaded with the usual authorities, and then trusts the
                     # stand-in's.
                     live_terraform(stack).init()

@@ -89,7 +89,7 @@ def _expression(value: Any, unknown: Any) -> Any:
 
 
 @contextmanager
-def reading(stack: StackFolder, promised: Mapping[str, Outputs]) -> Iterator[None]:
+def with_previewed_outputs(stack: StackFolder, promised: Mapping[str, Outputs]) -> Iterator[None]:
     """Makes the stack read these outputs within the context; `promised` is by stack name."""
     file = stack.folder / "cdk.tf.json"
     with private_for_now(file, _rewritten(file.read_text(encoding="utf-8"), promised)):

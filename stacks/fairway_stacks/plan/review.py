@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from graphlib import TopologicalSorter
 from typing import TYPE_CHECKING
 
-from fairway_core.collector import collector_paused
-from fairway_core.cost.cache import prices_at_hand
+from fairway_core.collector import gc_paused
+from fairway_core.cost.cache import cached_prices
 from fairway_core.findings import UserError
 from fairway_core.review.changes import Action
-from fairway_core.review.facts import review_facts, review_of
 from fairway_core.review.markdown import markdown
 from fairway_core.review.plan import CROSS_STACK_OUTPUT, read_plan
 from fairway_core.review.review import DATA_LOST, review
+from fairway_core.review.serialization import review_from_json, review_to_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -47,19 +47,19 @@ class Reviewer:
 
     def review(self, plans: Sequence[StackPlan]) -> Review:
         """Reviews the changes of these plans. Raises UserError if one of them is not a plan."""
-        with collector_paused():
+        with gc_paused():
             return review(
                 [read_plan(plan.argument) for plan in plans],
                 base=self.base,
                 allow=self.allow,
-                prices=prices_at_hand(self.prices),
+                prices=cached_prices(self.prices),
                 left=self.left,
             )
 
 
 def as_json(found: Review) -> str:
     """Returns the review for programs, as `fairway review --json` prints it."""
-    return json.dumps(review_facts(found), indent=1) + "\n"
+    return json.dumps(review_to_json(found), indent=1) + "\n"
 
 
 def require_writable(report: Path | None) -> None:
@@ -114,7 +114,7 @@ def read_approved(file: Path, again: str = AGAIN) -> dict[str, Approved]:
     """Returns the stacks of an approved review, by name. Raises UserError, with `again` as its
     hint, if the file is not a review."""
     try:
-        return approved_of(review_of(json.loads(file.read_text(encoding="utf-8"))))
+        return approved_of(review_from_json(json.loads(file.read_text(encoding="utf-8"))))
     except OSError as error:
         raise UserError.of("no-review", f"{file}: {error.strerror}", again) from None
     except (ValueError, RecursionError):

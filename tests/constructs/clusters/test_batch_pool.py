@@ -29,7 +29,7 @@ def _account(synthesize: Synthesize, **arguments: Any) -> dict[str, Any]:
 
 
 def test_batch_account_is_closed_to_the_public_network_by_default(
-    synthesize: Synthesize, place: az.Placement
+    synthesize: Synthesize, azure: az.AzureScope
 ) -> None:
     account = _account(synthesize)
     assert account["allowed_authentication_modes"] == ["AAD"]
@@ -37,7 +37,7 @@ def test_batch_account_is_closed_to_the_public_network_by_default(
     assert "network_profile" not in account
     assert account["pool_allocation_mode"] == "BatchService"
     assert account["name"].startswith("labba${substr(sha256(")
-    assert account["tags"] == place.tags
+    assert account["tags"] == azure.tags
     assert account["lifecycle"] == {"prevent_destroy": True}
     assert "storage_account_id" not in account
     assert "identity" not in account
@@ -153,7 +153,7 @@ def _pool(synthesize: Synthesize, **arguments: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("size", WITH_INFINIBAND.values())
 def test_batch_pool_on_sizes_with_infiniband_allows_multi_node_jobs(
-    synthesize: Synthesize, place: az.Placement, size: str
+    synthesize: Synthesize, azure: az.AzureScope, size: str
 ) -> None:
     pool = _pool(synthesize, size=size)
     assert pool["inter_node_communication"] == "Enabled"
@@ -173,7 +173,7 @@ def test_batch_pool_on_sizes_with_infiniband_allows_multi_node_jobs(
     assert not {"user_accounts", "mount"} & pool.keys()
     assert pool["name"] == "lab-spot"
     assert pool["account_name"] == "${azurerm_batch_account.batch.name}"
-    assert pool["metadata"] == place.labelled("cluster", "spot")
+    assert pool["metadata"] == azure.labelled("cluster", "spot")
 
 
 MIXES = Autoscale(scenario="workday_with_offpeak_max_spot")

@@ -51,11 +51,15 @@ def _spec(size: str, **arguments: Any) -> dict[str, Any]:
 
 
 def _cluster(synthesize: Synthesize, size: str = H100, **arguments: Any) -> dict[str, Any]:
-    own = {key: arguments.pop(key) for key in ("nodes", "repair", "resized") if key in arguments}
+    own = {
+        key: arguments.pop(key)
+        for key in ("nodes", "repair", "externally_scaled")
+        if key in arguments
+    }
     values: dict[str, Any] = {"nodes": 2, **own, **_spec(size, **arguments)}
 
-    def build(stack: az.Stack) -> az.GpuCluster:
-        return az.GpuCluster(stack, "pair", identity=az.Identity(stack, "nodes"), **values)
+    def build(stack: az.Stack) -> az.ScaleSetCluster:
+        return az.ScaleSetCluster(stack, "pair", identity=az.Identity(stack, "nodes"), **values)
 
     document = synthesize(build)
     cluster = document["resource"]["azurerm_linux_virtual_machine_scale_set"]["cluster-pair"]
@@ -143,7 +147,7 @@ def test_cluster_image_terms_are_accepted_once_before_all_clusters(synthesize: S
 
     def build(stack: az.Stack) -> None:
         nodes = az.Identity(stack, "nodes")
-        az.GpuCluster(stack, "pair", nodes=2, identity=nodes, **spec)
+        az.ScaleSetCluster(stack, "pair", nodes=2, identity=nodes, **spec)
         az.SingleVm(stack, "box", identity=nodes, **spec)
 
     resources = synthesize(build)["resource"]
@@ -337,13 +341,13 @@ class TestSingleVm:
         agent = extensions["machine-box-agent"]
         assert agent["virtual_machine_id"] == "${azurerm_linux_virtual_machine.cluster-box.id}"
 
-    def test_single_vm_takes_the_arguments_of_gpu_cluster_that_fit_one_node(self) -> None:
+    def test_single_vm_takes_the_arguments_of_scale_set_cluster_that_fit_one_node(self) -> None:
         cluster, box = (
             set(inspect.signature(kind.__init__).parameters)
-            for kind in (az.GpuCluster, az.SingleVm)
+            for kind in (az.ScaleSetCluster, az.SingleVm)
         )
         assert box - cluster == {"capacity_reservation_group_id", "signed_in"}
-        assert cluster - box == {"nodes", "repair", "resized", "slurm"}
+        assert cluster - box == {"nodes", "repair", "externally_scaled", "slurm"}
 
 
 @pytest.mark.parametrize("size", [H100, "Standard_HB176rs_v4"])
@@ -417,21 +421,27 @@ def test_cluster_with_too_many_mounts_suggests_fewer_file_systems(
     _cluster(synthesize, mounts=[])
 
 
-@pytest.mark.parametrize("resized", [False, True])
+@pytest.mark.parametrize("externally_scaled", [False, True])
 def test_cluster_without_mounts_has_valid_cloud_config(
     synthesize: Callable[..., dict[str, Any]],
     cloud_config: Callable[[str], dict[str, Any]],
     check_cloud_config: Callable[[str], None],
-    resized: bool,
+    externally_scaled: bool,
 ) -> None:
-    nodes, group = int(not resized), f"{COMPUTE}/proximityPlacementGroups/near"
-    given = {"nodes": nodes, "resized": resized, "proximity_placement_group_id": group}
+    nodes, group = int(not externally_scaled), f"{COMPUTE}/proximityPlacementGroups/near"
+    given = {
+        "nodes": nodes,
+        "externally_scaled": externally_scaled,
+        "proximity_placement_group_id": group,
+    }
     cluster = _cluster(partial(synthesize, zone=None), mounts=[], **given)
     assert "zones" not in cluster
     assert cluster["proximity_placement_group_id"] == group
     assert cluster["instances"] == nodes
     # Otherwise Terraform would revert a number that something else has changed.
-    assert cluster.get("lifecycle") == ({"ignore_changes": ["instances"]} if resized else None)
+    assert cluster.get("lifecycle") == (
+        {"ignore_changes": ["instances"]} if externally_scaled else None
+    )
     config = cloud_config(cluster["custom_data"])
     check_cloud_config(config["text"])
     files = config["files"]

@@ -14,8 +14,8 @@ from ruamel.yaml import YAML
 from targets import target_of
 
 from fairway_core.checks import (
-    Asked,
     Check,
+    CheckContext,
     Subject,
     all_checks,
     check_environment,
@@ -24,7 +24,7 @@ from fairway_core.checks import (
     check_stack,
 )
 from fairway_core.checks.check import REGISTERED
-from fairway_core.checks.running import modules_of
+from fairway_core.checks.runner import modules_of
 from fairway_core.environment import Environment
 from fairway_core.findings import Finding, format_finding
 
@@ -74,7 +74,7 @@ def _findings(check: Check, example: str) -> list[Finding]:
         case Subject.ENVIRONMENT:
             return check_environment(_environment(fragment), today=TODAY)
         case Subject.TERRAFORM:
-            return check_stack(_stack(fragment, check), _asked(check))
+            return check_stack(_stack(fragment, check), _context(check))
         case Subject.PLAN:
             changes = [
                 {"address": address, "type": address.partition(".")[0], "change": change}
@@ -108,11 +108,11 @@ def _environment(fragment: Any) -> Environment:
     return Environment.model_validate(whole)
 
 
-def _asked(check: Check) -> Asked:
+def _context(check: Check) -> CheckContext:
     environment = Environment.model_validate(_yaml(BASE))
-    asked = Asked.by(environment)
+    context = CheckContext.from_environment(environment)
     # Only one check is about protection: other examples need not set it.
-    return Asked(protect=check.id == "unprotected-data", allowed=asked.allowed)
+    return CheckContext(protect=check.id == "unprotected-data", allowed=context.allowed)
 
 
 def _stack(fragment: Any, check: Check) -> Any:
@@ -198,4 +198,4 @@ def test_checks_with_duplicate_id_are_refused() -> None:
 
     first = all_checks()[0]
     with pytest.raises(ValueError, match=first.id):
-        check(first.id, first.severity, first.subject, at=first.at)(first.rule)
+        check(first.id, first.severity, first.subject, select=first.select)(first.rule)

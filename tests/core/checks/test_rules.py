@@ -12,7 +12,7 @@ import pytest
 from environment_files import checked, load
 
 from fairway_core.catalog import vm_size
-from fairway_core.checks import Asked, check_stack
+from fairway_core.checks import CheckContext, check_stack
 from fairway_core.checks.environment.clusters import no_infiniband, retiring, starved_gpus
 from fairway_core.checks.job import nested_launcher
 from fairway_core.checks.terraform.network import open_to_internet
@@ -33,11 +33,11 @@ ENDS = datetime.date(2027, 5, 31)
     ],
 )
 def test_rules_warn_a_year_before_a_size_retires(today: datetime.date, found: bool) -> None:
-    faults = list(retiring(vm_size("Standard_HC44rs"), today))
-    assert bool(faults) is found
-    for fault in faults:
-        assert "2027-05-31" in fault.message
-        assert "Standard_HB176rs_v4" in fault.hint
+    violations = list(retiring(vm_size("Standard_HC44rs"), today))
+    assert bool(violations) is found
+    for violation in violations:
+        assert "2027-05-31" in violation.message
+        assert "Standard_HB176rs_v4" in violation.hint
 
 
 @pytest.mark.parametrize("own", [False, True])
@@ -103,10 +103,10 @@ clusters: {d: {engine: kubernetes, size: Standard_D16s_v6, nodes: 2, mounts: [da
 
 
 def test_rules_suggest_nearest_size_with_infiniband() -> None:
-    (fault,) = no_infiniband(vm_size("Standard_ND96is_H100_v5"), nodes=2)
-    assert "Standard_ND96isr_H100_v5" in fault.hint
-    (fault,) = no_infiniband(vm_size("Standard_NC24ads_A100_v4"), nodes=2)
-    assert "fairway sizes --rdma" in fault.hint
+    (violation,) = no_infiniband(vm_size("Standard_ND96is_H100_v5"), nodes=2)
+    assert "Standard_ND96isr_H100_v5" in violation.hint
+    (violation,) = no_infiniband(vm_size("Standard_NC24ads_A100_v4"), nodes=2)
+    assert "fairway sizes --rdma" in violation.hint
     assert not list(no_infiniband(vm_size("Standard_ND96is_H100_v5"), nodes=1))
 
 
@@ -122,9 +122,9 @@ def test_rules_name_the_binding_throughput_limit_and_its_field(
 ) -> None:
     disks = Disks(count=4, iops=5000, mbps=mbps)
     server = NfsServer(kind="nfs_server", path="/data", disks=disks)
-    (fault,) = starved_gpus(server, gpus=40)
-    assert f"1600 MB/s, and {named} MB/s" in fault.message
-    assert field in fault.hint
+    (violation,) = starved_gpus(server, gpus=40)
+    assert f"1600 MB/s, and {named} MB/s" in violation.message
+    assert field in violation.hint
     assert not list(starved_gpus(server, gpus=12))
 
 
@@ -159,8 +159,8 @@ def test_rules_open_to_internet_finds_only_open_sources_outside_allowed_ranges(
 ) -> None:
     sources = {"source_address_prefixes": ["10.0.0.0/8", source]}
     rule = _rule(**sources if plural else {"source_address_prefix": source}, **more)
-    faults = list(open_to_internet(rule, [IPv4Network("8.8.9.0/24")], bastion=False))
-    assert len(faults) == found
+    violations = list(open_to_internet(rule, [IPv4Network("8.8.9.0/24")], bastion=False))
+    assert len(violations) == found
 
 
 @pytest.mark.parametrize(
@@ -180,7 +180,7 @@ def test_rules_open_to_internet_allows_https_only_for_requested_bastion(
         "azurerm_subnet": {"bastion": {"name": "AzureBastionSubnet"}},
         "azurerm_subnet_network_security_group_association": {"bastion-has-rules": applied},
     }
-    findings = check_stack({"resource": stack}, Asked(bastion=bastion))
+    findings = check_stack({"resource": stack}, CheckContext(bastion=bastion))
     assert [finding.id for finding in findings] == ["open-to-internet"] * found
 
 
@@ -204,7 +204,7 @@ def test_rules_find_secrets_in_encoded_custom_data(secret: str, wrapped: bool) -
         data = f'${{base64encode(replace(base64decode("{data}"), "@@0@@", azurerm_x.y.z))}}'
     machine = {"custom_data": data, "tags": TAGS}
     stack = {"resource": {"azurerm_linux_virtual_machine": {"server": machine}}}
-    (finding,) = check_stack(stack, Asked())
+    (finding,) = check_stack(stack, CheckContext())
     assert finding.id == "plain-secret"
     assert finding.path == "azurerm_linux_virtual_machine.server.custom_data"
     assert "hunter2" not in finding.message
@@ -224,7 +224,7 @@ def test_rules_find_secrets_in_encoded_custom_data(secret: str, wrapped: bool) -
     ],
 )
 def test_rules_find_secrets_in_outputs(value: Any, found: bool) -> None:
-    findings = check_stack({"output": {"x": {"value": value, "sensitive": True}}}, Asked())
+    findings = check_stack({"output": {"x": {"value": value, "sensitive": True}}}, CheckContext())
     assert [finding.id for finding in findings] == ["plain-secret"] * found
 
 
@@ -240,8 +240,8 @@ def test_rules_treat_batch_vault_with_azure_services_bypass_as_reachable(
         "azurerm_key_vault": {"v": {**vault, "tags": TAGS}},
         "azurerm_batch_account": {"b": account},
     }
-    asked = Asked(protect=False, private_endpoints=True)
-    found = {finding.path for finding in check_stack({"resource": stack}, asked)}
+    context = CheckContext(protect=False, private_endpoints=True)
+    found = {finding.path for finding in check_stack({"resource": stack}, context)}
     assert ("azurerm_key_vault.v" in found) is (bypass != "AzureServices")
 
 
@@ -254,9 +254,14 @@ def test_rules_allow_public_state_account_only_if_requested(
     )
     account = {"name": "labstate", "tags": TAGS}
     stack = {"resource": {"azurerm_storage_account": {"state": account}}}
-    assert check_stack(stack, Asked.by(demo.model_copy(update={"state": state}))) == []
+    assert (
+        check_stack(stack, CheckContext.from_environment(demo.model_copy(update={"state": state})))
+        == []
+    )
     closed = state.model_copy(update={"public_access": False})
-    (finding,) = check_stack(stack, Asked.by(demo.model_copy(update={"state": closed})))
+    (finding,) = check_stack(
+        stack, CheckContext.from_environment(demo.model_copy(update={"state": closed}))
+    )
     assert finding.id == "public-service"
 
 
@@ -282,13 +287,13 @@ def test_rules_report_broken_fabric_for_each_wrong_argument(argument: str, value
         "tags": TAGS,
     }
     kind = "azurerm_linux_virtual_machine_scale_set"
-    assert check_stack({"resource": {kind: {"nd": arguments}}}, Asked()) == []
+    assert check_stack({"resource": {kind: {"nd": arguments}}}, CheckContext()) == []
     wrong = {**arguments, argument: value}
-    (finding,) = check_stack({"resource": {kind: {"nd": wrong}}}, Asked())
+    (finding,) = check_stack({"resource": {kind: {"nd": wrong}}}, CheckContext())
     assert finding.id == "broken-fabric"
     assert finding.path == f"{kind}.nd.{argument}"
     without = {**wrong, "sku": "Standard_D32s_v6"}
-    assert check_stack({"resource": {kind: {"nd": without}}}, Asked()) == []
+    assert check_stack({"resource": {kind: {"nd": without}}}, CheckContext()) == []
 
 
 @pytest.mark.parametrize(
@@ -305,7 +310,7 @@ def test_rules_report_expected_message_and_hint_for_each_resource(
 ) -> None:
     tagged = {**arguments, "tags": TAGS}
     stack = {"resource": {f"azurerm_{kind}": {"x": tagged}}}
-    (finding,) = check_stack(stack, Asked(protect=False))
+    (finding,) = check_stack(stack, CheckContext(protect=False))
     assert finding.message == said
     assert finding.path.startswith(f"azurerm_{kind}.x")
     assert finding.hint
@@ -344,10 +349,10 @@ def test_rules_require_zone_of_zonal_disk_unless_file_sets_none(
 ) -> None:
     text = (repository / "stacks/environments/demo.yaml").read_text()
     text = text.replace("zone: 1", "zone: none") if zoneless else text
-    asked = replace(Asked.by(load(tmp_path, text)), protect=False)
+    context = replace(CheckContext.from_environment(load(tmp_path, text)), protect=False)
     common = {"name": "lab-disk", "location": "southcentralus", "tags": TAGS}
     disk = {**common, "storage_account_type": "PremiumV2_LRS", **different}
-    found = check_stack({"resource": {"azurerm_managed_disk": {"data": disk}}}, asked)
+    found = check_stack({"resource": {"azurerm_managed_disk": {"data": disk}}}, context)
     assert [each.path for each in found] == ["azurerm_managed_disk.data"] * refused
 
 
@@ -356,13 +361,13 @@ HUB = f"{GROUP}/providers/Microsoft.Network/bastionHosts/hub-bas"
 
 
 @pytest.mark.parametrize(
-    ("reach", "named"), [("{jump: [me@gate]}", "jump host"), (f"{{bastion: {HUB}}}", "Bastion")]
+    ("route", "named"), [("{jump: [me@gate]}", "jump host"), (f"{{bastion: {HUB}}}", "Bastion")]
 )
 def test_rules_ask_to_admit_the_way_by_which_people_come(
-    repository: Path, tmp_path: Path, reach: str, named: str
+    repository: Path, tmp_path: Path, route: str, named: str
 ) -> None:
     text = (repository / "stacks/environments/demo.yaml").read_text()
-    found = checked(tmp_path, text.replace("access:\n", f"access:\n  reach: {reach}\n"))
+    found = checked(tmp_path, text.replace("access:\n", f"access:\n  ssh_route: {route}\n"))
     (hint,) = [each.hint for each in found if each.id == "no-way-in"]
     assert named in hint
 
@@ -371,7 +376,7 @@ def test_rules_treat_null_written_by_cdk_as_absent() -> None:
     rule = _rule(source_address_prefix="${null}", source_address_prefixes=["10.0.0.0/8"])
     group = {"security_rule": [rule], "tags": TAGS}
     stack = {"resource": {"azurerm_network_security_group": {"g": group}}}
-    assert check_stack(json.loads(json.dumps(stack)), Asked()) == []
+    assert check_stack(json.loads(json.dumps(stack)), CheckContext()) == []
 
 
 CONNECTION = {"private_connection_resource_id": "${azurerm_batch_account.b.id}"}
@@ -396,7 +401,9 @@ def test_rules_report_batch_account_open_to_all_or_unreachable(
     resources: dict[str, Any] = {"azurerm_batch_account": {"b": {**account, "tags": TAGS}}}
     if endpoint:
         resources["azurerm_private_endpoint"] = ENDPOINT
-    findings = check_stack({"resource": resources}, Asked(protect=False, private_endpoints=private))
+    findings = check_stack(
+        {"resource": resources}, CheckContext(protect=False, private_endpoints=private)
+    )
     assert [finding.message.split()[0] for finding in findings] == ([says] if says else [])
 
 
@@ -427,6 +434,6 @@ def test_rules_find_launcher_nested_in_a_launcher_template(
     command: str, template: str, named: str | None
 ) -> None:
     job = {"command": command, "template": template}
-    faults = list(nested_launcher({**job, "nodes": 2}))
-    assert [named in fault.message for fault in faults if named] == [True] * bool(named)
+    violations = list(nested_launcher({**job, "nodes": 2}))
+    assert [named in violation.message for violation in violations if named] == [True] * bool(named)
     assert not list(nested_launcher(job))

@@ -8,11 +8,11 @@ import pytest
 
 from fairway_core.catalog import vm_sizes
 from fairway_core.catalog.tables import table
-from fairway_core.cost.environment import parts_of
+from fairway_core.cost.environment import line_items_of
 from fairway_core.cost.estimate import Estimate, estimate, offers
+from fairway_core.cost.from_plan import line_items_of_resource
+from fairway_core.cost.line_items import Counts, LineItem, disks, vms
 from fairway_core.cost.meters import meter
-from fairway_core.cost.parts import Counts, Part, disks, vms
-from fairway_core.cost.planned import parts_of_resource
 from fairway_core.cost.prices import Price, PriceTable, node_price, snapshot
 from fairway_core.environment import Environment
 
@@ -34,8 +34,8 @@ BASE: dict[str, Any] = {
 }
 
 
-def _parts(**changes: Any) -> list[Part]:
-    return parts_of(Environment.model_validate({**BASE, **changes}))
+def _parts(**changes: Any) -> list[LineItem]:
+    return line_items_of(Environment.model_validate({**BASE, **changes}))
 
 
 def _prices(**hourly: float) -> PriceTable:
@@ -43,11 +43,11 @@ def _prices(**hourly: float) -> PriceTable:
     return PriceTable("USD", rows)
 
 
-def _hourly(parts: list[Part], prices: PriceTable) -> tuple[float | None, ...]:
+def _hourly(parts: list[LineItem], prices: PriceTable) -> tuple[float | None, ...]:
     return astuple(estimate(parts, prices).hourly)
 
 
-def _everything(parts: list[Part]) -> PriceTable:
+def _everything(parts: list[LineItem]) -> PriceTable:
     """Returns a price of 1 for every meter."""
     return _prices(**{part.meter: 1.0 for part in parts if part.meter})
 
@@ -113,11 +113,11 @@ def test_cost_month_of_days_mixes_maximum_hours_and_rest() -> None:
     found = Estimate("USD", estimate(_parts(), _everything(_parts())).lines)
     hourly = found.hourly
     assert hourly.maximum is not None
-    assert hourly.rest is not None
-    assert hourly.maximum - hourly.rest == 2.0  # the two nodes
+    assert hourly.idle is not None
+    assert hourly.maximum - hourly.idle == 2.0  # the two nodes
     assert found.month_of_days(24) == pytest.approx(730 * hourly.maximum)
-    assert found.month_of_days(0) == pytest.approx(730 * hourly.rest)
-    assert found.month_of_days(6) == pytest.approx(730 * (hourly.rest + 2.0 / 4))
+    assert found.month_of_days(0) == pytest.approx(730 * hourly.idle)
+    assert found.month_of_days(6) == pytest.approx(730 * (hourly.idle + 2.0 / 4))
 
 
 def test_cost_of_disk_excludes_included_iops_and_throughput() -> None:
@@ -202,7 +202,7 @@ def test_cost_at_rest_includes_managed_os_disk_of_stopped_node() -> None:
         for part in _parts(clusters={"box": box}, filesystems={})
         if part.resource == "cluster box" and part.meter and part.meter.startswith("premium/")
     ]
-    assert [part.counts.rest for part in disks] == [1]
+    assert [part.counts.idle for part in disks] == [1]
     assert not [
         part for part in _parts() if part.resource == "cluster pair" and "disk" in part.what
     ]
@@ -248,13 +248,15 @@ class TestPlanned:
             "priority": "Spot",
             "os_disk": [{"storage_account_type": "Premium_LRS", "disk_size_gb": 64}],
         }
-        found = parts_of_resource("azurerm_linux_virtual_machine_scale_set", attributes, "eastus")
+        found = line_items_of_resource(
+            "azurerm_linux_virtual_machine_scale_set", attributes, "eastus"
+        )
         assert [(part.meter, part.counts.maximum) for part in found] == [
             ("spot/Standard_HB176rs_v4", 3),
             ("premium/P6", 3),
         ]
         local = {**attributes, "os_disk": [{"diff_disk_settings": [{"option": "Local"}]}]}
-        found = parts_of_resource("azurerm_linux_virtual_machine_scale_set", local, "eastus")
+        found = line_items_of_resource("azurerm_linux_virtual_machine_scale_set", local, "eastus")
         assert len(found) == 1
 
     def test_planned_pool_size_is_case_insensitive(self) -> None:
@@ -262,9 +264,9 @@ class TestPlanned:
             "vm_size": "STANDARD_ND96ISR_H100_V5",
             "fixed_scale": [{"target_dedicated_nodes": 4, "target_low_priority_nodes": 0}],
         }
-        (part,) = parts_of_resource("azurerm_batch_pool", attributes, "eastus")
+        (part,) = line_items_of_resource("azurerm_batch_pool", attributes, "eastus")
         assert (part.meter, part.counts.maximum) == ("vm/Standard_ND96isr_H100_v5", 4)
-        (part,) = parts_of_resource("azurerm_batch_pool", {"vm_size": "x"}, "eastus")
+        (part,) = line_items_of_resource("azurerm_batch_pool", {"vm_size": "x"}, "eastus")
         assert part.meter is None
 
     @pytest.mark.parametrize(
@@ -286,7 +288,7 @@ class TestPlanned:
     def test_planned_resource_names_its_meter_or_a_reason(
         self, type_: str, attributes: dict[str, Any], named: str | None
     ) -> None:
-        part = parts_of_resource(type_, attributes, "eastus")[0]
+        part = line_items_of_resource(type_, attributes, "eastus")[0]
         assert part.meter == named
         assert bool(part.reason) is (named is None)
 
@@ -295,11 +297,13 @@ class TestPlanned:
         type_ = "azurerm_managed_lustre_file_system"
         sizes = ((48, "AMLFS-Durable-Premium-125"), (48, "AMLFS-Durable-Premium-250"), (96, "a"))
         of = [{"storage_capacity_in_tb": tib, "sku_name": level} for tib, level in sizes]
-        assert len({parts_of_resource(type_, each, "eastus")[0].what for each in of}) == len(sizes)
+        assert len({line_items_of_resource(type_, each, "eastus")[0].what for each in of}) == len(
+            sizes
+        )
 
     def test_planned_free_resource_has_no_part_and_metered_is_by_use(self) -> None:
-        assert parts_of_resource("azurerm_subnet", {}, "eastus") == []
-        (part,) = parts_of_resource("azurerm_storage_account", {}, "eastus")
+        assert line_items_of_resource("azurerm_subnet", {}, "eastus") == []
+        (part,) = line_items_of_resource("azurerm_storage_account", {}, "eastus")
         assert part.by_use
 
 

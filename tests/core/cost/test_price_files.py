@@ -9,7 +9,7 @@ import pytest
 from endings import refused
 
 from fairway_core.cost import refresh
-from fairway_core.cost.cache import prices_at_hand
+from fairway_core.cost.cache import cached_prices
 from fairway_core.cost.prices import Price, Snapshot, read_prices, snapshot
 from fairway_core.cost.service import PriceService
 from fairway_core.findings import UserError
@@ -161,7 +161,7 @@ def _file(tmp_path: Path, text: str) -> Path:
 def test_price_file_is_read_with_currency_region_and_source_and_not_mixed_with_the_snapshot(
     tmp_path: Path,
 ) -> None:
-    prices = prices_at_hand(_file(tmp_path, GOOD))
+    prices = cached_prices(_file(tmp_path, GOOD))
     assert prices.currency == "EUR"
     price = prices.price("vm/Standard_ND96isr_H100_v5", "westeurope")
     assert price is not None
@@ -174,7 +174,7 @@ def test_prices_without_file_come_from_the_snapshot(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    price = prices_at_hand().price("nat_gateway", "westeurope")
+    price = cached_prices().price("nat_gateway", "westeurope")
     assert price is not None
     assert "snapshot" in price.source
 

@@ -9,7 +9,7 @@ import pytest
 from programs import finished
 
 from fairway_core.diagram import Picture, draw, graphviz, markdown
-from fairway_core.diagram.picture import Arrow, Group, Kind, Node, mermaid
+from fairway_core.diagram.model import Arrow, Group, Kind, Node, mermaid
 from fairway_core.environment import load_environment
 
 ROOT = Path(__file__).parents[3]

@@ -35,8 +35,8 @@ def _pool(environment: Environment, name: str = "nd") -> KubernetesNodes:
 def test_kubernetes_pool_has_default_cluster_and_no_ssh_keys(tmp_path: Path) -> None:
     environment = _load(tmp_path)
     assert environment.access.ssh_keys == (), "nobody logs in to nodes of AKS"
-    assert environment.orchestrator == Kubernetes()
-    assert environment.orchestrator.api_server == "private"
+    assert environment.aks == Kubernetes()
+    assert environment.aks.api_server == "private"
     pool = _pool(environment)
     assert (pool.node_range.min, pool.node_range.max, pool.nodes_of_a_job) == (1, 4, 4)
     assert pool.node_range.scales
@@ -89,7 +89,7 @@ def test_kubernetes_impossible_settings_are_refused(
     ],
 )
 def test_kubernetes_settings_that_azure_takes_are_accepted(tmp_path: Path, more: str) -> None:
-    assert _load(tmp_path, more=more).orchestrator
+    assert _load(tmp_path, more=more).aks
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def test_kubernetes_pool_keeps_zones_taints_and_labels(tmp_path: Path) -> None:
 
 def test_kubernetes_system_pool_takes_size_and_nodes_of_its_section(tmp_path: Path) -> None:
     text = "kubernetes: {system: {size: Standard_D8s_v6, nodes: {min: 2, max: 4}}}\n"
-    spec = _load(tmp_path, more=text).orchestrator
+    spec = _load(tmp_path, more=text).aks
     assert spec is not None
     assert spec.system.size == "Standard_D8s_v6"
     assert (spec.system.node_range.min, spec.system.node_range.max) == (2, 4)
@@ -145,7 +145,7 @@ def test_spot_price_of_nobody_is_refused(price: float) -> None:
 
 def test_kubernetes_public_api_server_requires_a_known_egress_address(tmp_path: Path) -> None:
     allowed = "kubernetes: {api_server: allowed}\n"
-    assert _load(tmp_path, more=allowed + HOME).orchestrator
+    assert _load(tmp_path, more=allowed + HOME).aks
     firewall = (
         "access: {allowed: [203.0.113.0/24]}\nnetwork:\n  egress: {next_hop: 10.0.0.4}\n"
         "  peerings: {hub: {network: /subscriptions/00000000-0000-0000-0000-000000000000/"
@@ -169,7 +169,7 @@ def test_kubernetes_nodes_have_room_for_pods_while_system_nodes_are_made_anew(
     tmp_path: Path,
 ) -> None:
     text = "kubernetes: {{pod_range: 10.244.0.0/20, system: {{nodes: {}}}}}\n"
-    assert _load(tmp_path, CPU, text.format(7)).orchestrator
+    assert _load(tmp_path, CPU, text.format(7)).aks
     with pytest.raises(UserError, match="the pods of 17 nodes do not fit"):
         _load(tmp_path, CPU.replace("nodes: 2", "nodes: 3"), text.format(7))
 

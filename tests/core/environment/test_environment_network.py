@@ -14,7 +14,7 @@ from fairway_core.environment.egress import outbound
 from fairway_core.environment.network import ExistingSubnets
 from fairway_core.findings import Finding
 from fairway_core.resource_ids import parts_of
-from fairway_core.target import Reach
+from fairway_core.target import SshRoute
 
 GROUP = "/subscriptions/11111111-2222-3333-4444-555555555555/resourceGroups/hub"
 HUB = f"{GROUP}/providers/Microsoft.Network/virtualNetworks/hub"
@@ -122,11 +122,11 @@ BASTION = f"{GROUP}/providers/Microsoft.Network/bastionHosts/hub-bas"
 
 
 def test_access_reach_accepts_bastion_jump_host_or_direct(tmp_path: Path) -> None:
-    access = f", reach: {{bastion: {BASTION}}}"
-    assert _load(tmp_path, "", access).access.reach == Reach(bastion=BASTION)
-    access = ", reach: {jump: [me@gate.contoso.com]}"
-    assert _load(tmp_path, "", access).access.reach == Reach(jump=("me@gate.contoso.com",))
-    assert _load(tmp_path, "", ", bastion: true, reach: direct").access.reach == "direct"
+    access = f", ssh_route: {{bastion: {BASTION}}}"
+    assert _load(tmp_path, "", access).access.ssh_route == SshRoute(bastion=BASTION)
+    access = ", ssh_route: {jump: [me@gate.contoso.com]}"
+    assert _load(tmp_path, "", access).access.ssh_route == SshRoute(jump=("me@gate.contoso.com",))
+    assert _load(tmp_path, "", ", bastion: true, ssh_route: direct").access.ssh_route == "direct"
 
 
 @pytest.mark.parametrize(

@@ -13,11 +13,15 @@ from fairway_core.catalog.disks import disk_kinds
 from fairway_core.catalog.limits import lustre_addresses
 from fairway_core.catalog.terraform_types import private_link, private_links
 from fairway_core.environment import AnyFileSystem
-from fairway_core.environment.filesystems.homes import Homes, home_filesystem, homes
+from fairway_core.environment.filesystems.home_directories import (
+    HomeDirectories,
+    home_directories,
+    home_filesystem,
+)
 from fairway_core.environment.filesystems.rules import (
-    optional_roles,
+    dedicated_subnets,
     scheduler_mounts,
-    speaks_nfs_3,
+    uses_nfs3,
 )
 from fairway_core.findings import Finding, UserError
 
@@ -100,12 +104,12 @@ def with_another(name):
 disks.table = with_another
 from pathlib import Path
 from fairway_core.checks import check_environment
-from fairway_core.cost.environment import parts_of
+from fairway_core.cost.environment import line_items_of
 from fairway_core.environment import load_environment
 environment = load_environment(Path("lab.yaml"))
 disks = environment.filesystems["data"].disks
 print(disks.disk_iops, *(each.id for each in check_environment(environment)))
-print(*(part.meter for part in parts_of(environment) if "cold" in (part.meter or "")))
+print(*(part.meter for part in line_items_of(environment) if "cold" in (part.meter or "")))
 """
 
 
@@ -176,13 +180,13 @@ class TestNetwork:
 
     def test_file_system_requires_subnet_or_nfs_3_ports_only_if_used(self, tmp_path: Path) -> None:
         server = load(tmp_path, _text("kind: nfs_server, path: /d")).filesystems
-        assert optional_roles(server) == frozenset()
-        assert not speaks_nfs_3(server)
-        assert speaks_nfs_3(
+        assert dedicated_subnets(server) == frozenset()
+        assert not uses_nfs3(server)
+        assert uses_nfs3(
             load(tmp_path, _text("kind: nfs_server, path: /d, versions: [4.1, 3]")).filesystems
         )
         volume = load(tmp_path, _text("kind: netapp, path: /d")).filesystems
-        assert optional_roles(volume) == {"netapp"}
+        assert dedicated_subnets(volume) == {"netapp"}
 
 
 def test_file_system_newest_nfs_version_is_used() -> None:
@@ -216,7 +220,10 @@ class TestBlobs:
 
     def test_blobfuse_on_a_single_machine_needs_no_other_file_system(self, tmp_path: Path) -> None:
         environment = load(tmp_path, self._text(nodes="1", mounts="[data]"))
-        assert homes(environment.filesystems, environment.clusters, ["data"]) == Homes()
+        assert (
+            home_directories(environment.filesystems, environment.clusters, ["data"])
+            == HomeDirectories()
+        )
 
     def test_blobfuse_is_not_mounted_by_the_slurm_scheduler(self, tmp_path: Path) -> None:
         environment = load(tmp_path, self._text(engine="slurm"))

@@ -553,7 +553,7 @@ class TestText:
 
     def test_manifest_text_contains_only_intended_terraform_references(self) -> None:
         files = manifests([pool()], [DATA, LUSTRE], Kubernetes(), client_id="${identity.client_id}")
-        # References in scripts are the shell's; `literal` hides them from Terraform.
+        # References in scripts are the shell's; `escape_template` hides them from Terraform.
         del files["health/health.yaml"], files["nodes/node-setup.yaml"]
         found = re.findall(r"[$%]\{[^}]*\}", "".join(files.values()))
         assert sorted(set(found)) == sorted([ADDRESS, "${identity.client_id}"])

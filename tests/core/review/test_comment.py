@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from fairway_core.cost.cache import prices_at_hand
+from fairway_core.cost.cache import cached_prices
 from fairway_core.findings import UserError
-from fairway_core.review.facts import read_review, review_facts, review_of
 from fairway_core.review.markdown import LONGEST, MARK, Origin, comment, markdown
 from fairway_core.review.plan import read_plan
 from fairway_core.review.review import Review, review
+from fairway_core.review.serialization import read_review, review_from_json, review_to_json
 
 ORIGIN = Origin("https://github.com/lab/fairway/actions/runs/7", "a" * 40, fork=True)
 PLANS = Path(__file__).with_name("plans")
@@ -22,7 +22,7 @@ PLANS = Path(__file__).with_name("plans")
 def _sample(name: str) -> Review:
     plan = read_plan(f"demo-compute={PLANS / f'{name}.json'}")
     base = [read_plan(f"demo-compute={PLANS / 'drift.json'}")]
-    return review([plan], base=base, prices=prices_at_hand(), left=["old"])
+    return review([plan], base=base, prices=cached_prices(), left=["old"])
 
 
 def _read(folder: Path, facts: Any) -> Review:
@@ -34,15 +34,15 @@ def _read(folder: Path, facts: Any) -> Review:
 @pytest.mark.parametrize("name", ["create", "grow", "drift", "move-disks"])
 def test_review_read_from_json_renders_the_same_comment(name: str, tmp_path: Path) -> None:
     found = _sample(name)
-    again = _read(tmp_path, review_facts(found))
+    again = _read(tmp_path, review_to_json(found))
     assert markdown(again) == markdown(found)
-    assert review_facts(again) == review_facts(found)
+    assert review_to_json(again) == review_to_json(found)
 
 
 def test_review_from_older_code_without_new_keys_is_read(tmp_path: Path) -> None:
     """The base's code reads the output of the pull request's code, which may be older."""
     found = _sample("grow")
-    facts = review_facts(found)
+    facts = review_to_json(found)
     del facts["continues"]
     for stack in facts["stacks"]:
         del stack["promised"]
@@ -67,13 +67,13 @@ def test_review_from_older_code_without_new_keys_is_read(tmp_path: Path) -> None
 def test_review_with_malformed_content_is_refused(
     change: dict[str, Any] | str, tmp_path: Path
 ) -> None:
-    facts = change if isinstance(change, str) else review_facts(_sample("move-disks")) | change
+    facts = change if isinstance(change, str) else review_to_json(_sample("move-disks")) | change
     with pytest.raises(UserError, match="is not a review"):
         _read(tmp_path, facts)
 
 
 def test_review_behind_a_symbolic_link_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "secret").write_text(json.dumps(review_facts(_sample("grow"))))
+    (tmp_path / "secret").write_text(json.dumps(review_to_json(_sample("grow"))))
     (tmp_path / "review.json").symlink_to(tmp_path / "secret")
     with pytest.raises(UserError, match="is not a review"):
         read_review(tmp_path / "review.json")
@@ -103,7 +103,7 @@ def _forged(value: Any) -> Any:
 @pytest.mark.parametrize("name", ["create", "grow", "drift", "move-disks"])
 def test_comment_escapes_all_text_of_a_forged_review(name: str) -> None:
     """A fork's changed workflow can upload an artifact, which github-actions[bot] then posts."""
-    forged = review_of(_forged(review_facts(_sample(name))))
+    forged = review_from_json(_forged(review_to_json(_sample(name))))
     text = comment({FORGED: forged}, ORIGIN)
     inside = re.findall(r"<code>(.*?)</code>", text)
     assert len(inside) > 5

@@ -80,7 +80,7 @@ def test_promise_is_broken_by_any_change_not_shown() -> None:
     gone = replace(SHOWN, action=Action.DESTROY)
     assert broken_promises(_stack(gone), _stack(_created(**SUBNET))) == [NIC]
     assert broken_promises(_stack(), _stack(gone)) == [NIC]
-    pending = replace(_stack(), pending=(_created(**SUBNET),))
+    pending = replace(_stack(), in_base=(_created(**SUBNET),))
     assert broken_promises(_stack(_created(**SUBNET)), pending) == []
 
 

@@ -159,7 +159,7 @@ def test_read_plan_accepts_brackets_in_strings_and_null_parts(make_plan: Any) ->
     assert (plan.changes, plan.drift, plan.output_changes) == ([], [], {})
     assert review([plan]).stacks[0].changes == ()
     change = ("azurerm_managed_disk.a", "delete create", {}, {}, {"replace_paths": None})
-    (lost,) = review([read_plan(make_plan("y", change))]).lost
+    (lost,) = review([read_plan(make_plan("y", change))]).unapproved_losses
     assert lost.address == "azurerm_managed_disk.a"
 
 

@@ -13,11 +13,11 @@ from fairway_core.cost.prices import Price, PriceTable
 from fairway_core.findings import Severity, UserError
 from fairway_core.review.changes import Action
 from fairway_core.review.costs import CostChange, CostReview
-from fairway_core.review.facts import review_facts
-from fairway_core.review.lines import Given, attribute_lines, change_line, cost_lines
+from fairway_core.review.lines import Untrusted, attribute_lines, change_line, cost_lines
 from fairway_core.review.markdown import code, markdown
 from fairway_core.review.plan import read_plan
 from fairway_core.review.review import Review, review
+from fairway_core.review.serialization import review_to_json
 
 DISK = "azurerm_managed_disk.data"
 GROUP = "azurerm_resource_group.rg"
@@ -63,8 +63,8 @@ def test_review_lists_moves_and_imports(make_plan: Any, tmp_path: Path) -> None:
     found = _review(file)
     assert _actions(found) == {GROUP: "move", DISK: "import"}
     moved, imported = map(change_line, found.stacks[0].changes)
-    assert moved == [Given(GROUP), ", which was ", Given("azurerm_resource_group.old")]
-    assert imported == [Given(DISK), ", which is ", Given("x")]
+    assert moved == [Untrusted(GROUP), ", which was ", Untrusted("azurerm_resource_group.old")]
+    assert imported == [Untrusted(DISK), ", which is ", Untrusted("x")]
     replaced = _review(make_plan("b", (DISK, "create forget", {"name": "a"}, {"name": "b"})))
     assert "; the old one stays in Azure" in change_line(replaced.stacks[0].changes[0])
 
@@ -75,7 +75,7 @@ def test_review_accepts_providers_with_and_without_registry(make_plan: Any) -> N
     Path(file).write_text(Path(file).read_text().replace("registry.example.com/", ""))
     short = _review(file)
     assert long.digest == short.digest
-    assert len(long.lost) == len(short.lost) == 1
+    assert len(long.unapproved_losses) == len(short.unapproved_losses) == 1
     assert short.stacks[0].changes[0].provider == "hashicorp/azurerm"
 
 
@@ -91,10 +91,10 @@ class TestLoss:
         address = f"azurerm_{kind}.x"
         file = make_plan("a", (address, actions, {"name": "a"}, {"name": "b"}))
         found = _review(file)
-        assert [change.address for change in found.lost] == [address]
+        assert [change.address for change in found.unapproved_losses] == [address]
         assert found.stacks[0].findings[0].severity is Severity.ERROR
         allowed = _review(file, allow=(address,))
-        assert allowed.lost == ()
+        assert allowed.unapproved_losses == ()
         assert [change.address for change in allowed.losses] == [address]
         assert "data-loss" not in {finding.id for finding in allowed.stacks[0].findings}
         assert "allowed" in markdown(allowed)
@@ -102,8 +102,8 @@ class TestLoss:
     def test_review_requires_allow_for_each_lost_address(self, samples: Path) -> None:
         one, two = (f"azurerm_managed_disk.data[{index}]" for index in range(2))
         file = str(samples / "move-disks.json")
-        assert [c.address for c in _review(file, allow=(one,)).lost] == [two]
-        assert _review(file, allow=(one, two)).lost == ()
+        assert [c.address for c in _review(file, allow=(one,)).unapproved_losses] == [two]
+        assert _review(file, allow=(one, two)).unapproved_losses == ()
 
     def test_review_requires_allow_for_a_deposed_and_the_current_disk_each(
         self, make_plan: Any
@@ -114,9 +114,9 @@ class TestLoss:
         Path(file).write_text(json.dumps(plan))
         deposed = f"{DISK}:deposed-1a2b3c4d"
         for one, other in ((DISK, deposed), (deposed, DISK)):
-            (loss,) = _review(file, allow=(one,)).lost
+            (loss,) = _review(file, allow=(one,)).unapproved_losses
             assert loss.address == other
-        assert _review(file, allow=(DISK, deposed)).lost == ()
+        assert _review(file, allow=(DISK, deposed)).unapproved_losses == ()
 
 
 NODES: list[Any] = [10**400, 1e308, -(10**30), True, "x", [], None]
@@ -129,7 +129,7 @@ def test_review_of_invalid_node_count_has_no_price(make_plan: Any, instances: An
     change = ("azurerm_linux_virtual_machine_scale_set.nd", "create", None, nodes)
     prices = PriceTable("USD", {("eastus", "vm/Standard_D4s_v6"): Price(1.0, "ours", DAY)})
     found = review([read_plan(make_plan("a", change))], prices=prices)
-    json.dumps(review_facts(found), allow_nan=False)
+    json.dumps(review_to_json(found), allow_nan=False)
     assert "created" in markdown(found)
 
 
@@ -165,7 +165,7 @@ def test_review_accepts_values_that_no_provider_writes(
         changes = [(f"azurerm_{kind}.{number}", *each) for number, each in enumerate(given)]
         drift = json.loads(Path(make_plan("a", *changes)).read_text())["resource_changes"]
         found = _review(make_plan("a", *changes, resource_drift=drift))
-        json.dumps(review_facts(found), allow_nan=False)
+        json.dumps(review_to_json(found), allow_nan=False)
         assert f"azurerm_{kind}.2" in markdown(found).encode().decode()
 
 
@@ -185,8 +185,8 @@ class TestBase:
         )
         (stack,) = found.stacks
         assert [each.address for each in stack.changes] == [GROUP]
-        assert [each.address for each in stack.pending] == ["azurerm_subnet.a"]
-        assert [each.address for each in stack.dropped] == ["azurerm_subnet.b"]
+        assert [each.address for each in stack.in_base] == ["azurerm_subnet.a"]
+        assert [each.address for each in stack.only_in_base] == ["azurerm_subnet.b"]
         assert found.totals()[Action.CREATE] == 1
 
     def test_review_with_a_base_keeps_other_values_losses_and_the_digest(
@@ -195,13 +195,13 @@ class TestBase:
         head = make_plan("head", (GROUP, "create", None, {"name": "a"}))
         base = make_plan("base", (GROUP, "create", None, {"name": "b"}))
         (stack,) = _review(f"s={head}", base=(f"s={base}",)).stacks
-        assert (len(stack.changes), stack.pending) == (1, ())
+        assert (len(stack.changes), stack.in_base) == (1, ())
         # The digest covers the plan, not the difference from the base.
         assert _review(f"s={head}", base=(f"s={head}",)).digest == _review(f"s={head}").digest
         file = "s=" + make_plan("loss", (DISK, "delete", {"name": "a"}))
         found = _review(file, base=(file,))
         assert found.stacks[0].changes == ()
-        assert len(found.lost) == 1
+        assert len(found.unapproved_losses) == 1
 
 
 class TestDrift:
@@ -228,7 +228,7 @@ class TestDrift:
         for before, after in (settings, ({"tags": None}, {"tags": {}})):
             marks = {"before_sensitive": mask, "after_sensitive": mask}
             stack = self._drift(make_plan, before, after, **marks)
-            assert (stack.drift, stack.reread) == ((), 1)
+            assert (stack.drift, stack.format_only) == ((), 1)
 
     @pytest.mark.parametrize(("group", "is_drift"), [("/g", False), ("/other", True)])
     def test_review_ignores_drift_caused_by_an_association_in_the_plan(
@@ -244,7 +244,7 @@ class TestDrift:
         ours = (f"{kind}.s", "no-op", values, values)
         (stack,) = _review(make_plan("a", ours, resource_drift=[entry])).stacks
         assert bool(stack.drift) is is_drift
-        assert stack.reread == (not is_drift)
+        assert stack.format_only == (not is_drift)
 
 
 class TestCost:
@@ -356,7 +356,7 @@ class TestCost:
         gateway = ("azurerm_nat_gateway.a", "create", None, {"location": "eastus"})
         cost = self._cost(make_plan("a", gateway))
         assert cost.hourly is None
-        facts = review_facts(review([read_plan(make_plan("b", gateway))], prices=self.PRICES))[
+        facts = review_to_json(review([read_plan(make_plan("b", gateway))], prices=self.PRICES))[
             "cost"
         ]
         assert facts["hourly_difference"] is None
@@ -411,7 +411,7 @@ class TestDigest:
 def test_review_hides_sensitive_outputs(make_plan: Any) -> None:
     output = {"actions": ["update"], "before": "old", "after": "hunter2", "after_sensitive": True}
     found = _review(make_plan("a", output_changes={"key": output}))
-    assert "hunter2" not in json.dumps(review_facts(found)) + markdown(found)
+    assert "hunter2" not in json.dumps(review_to_json(found)) + markdown(found)
     assert found.stacks[0].outputs[0].name == "key"
 
 
@@ -428,7 +428,7 @@ def _change(address: str, difference: float | None, *, is_complete: bool = False
 
 def _first(*changes: CostChange, most: int | None = None) -> str:
     line = next(cost_lines(CostReview("USD", changes, ()), most=most))
-    return "".join(part.text if isinstance(part, Given) else part for part in line)
+    return "".join(part.text if isinstance(part, Untrusted) else part for part in line)
 
 
 def test_review_cost_lines_name_some_unpriced_changes_and_count_the_rest() -> None:

@@ -42,7 +42,7 @@ class Inside:
     def way(self) -> dict[str, Any]:
         """The fields of a target that is reached through the Bastion and the host."""
         gateway = {"host": ADDRESS, "user": "root"}
-        return {"reach": {"bastion": self.bastion.id}, "gateway": gateway}
+        return {"ssh_route": {"bastion": self.bastion.id}, "gateway": gateway}
 
     def name(self, name: str) -> None:
         """Makes a name resolve to the services, on the host only."""

@@ -34,7 +34,7 @@ def bastion(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bastion
         monkeypatch.setenv("PATH", f"{bastion.programs}:{os.environ['PATH']}")
         for name, value in cluster.environment.items():
             monkeypatch.setenv(name, value)
-        record = cluster.target(reach={"bastion": bastion.id})
+        record = cluster.target(ssh_route={"bastion": bastion.id})
         (tmp_path / "fairway.yaml").write_text(json.dumps({"targets": [record]}))
         yield bastion
 
@@ -122,7 +122,7 @@ def test_bastion_ssh_config_works_with_plain_ssh_scp_and_rsync(
 
 
 def test_jump_hosts_are_used_to_reach_the_main_host(cluster: SshCluster) -> None:
-    record = cluster.target(reach={"jump": ["root@n2", "n3"]})
+    record = cluster.target(ssh_route={"jump": ["root@n2", "n3"]})
     engine = engine_for(Target.model_validate(record), PATIENCE)
     assert isinstance(engine, RemoteEngine)
     assert engine.remote_host.connection.run(["hostname"], deadline=PATIENCE).out == b"n1\n"

@@ -50,7 +50,7 @@ def test_batch_login_goes_through_the_jump_hosts_of_the_target_as_a_user_of_its_
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The user expires within an hour, but after two renewals."""
-    mine = engine_that(refused(409), reach={"jump": ["me@gate.example.com"]})
+    mine = engine_that(refused(409), ssh_route={"jump": ["me@gate.example.com"]})
     users: dict[str, Any] = {}
     mine.account.client.create_node_user = lambda _pool, _node, user: users.update(user)
     mine.account.client.delete_node_user = lambda _pool, _node, _user: None
@@ -95,7 +95,7 @@ def test_batch_login_through_a_bastion_without_the_azure_cli_exits_with_4(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
-    mine = engine_that(refused(409), reach={"bastion": BASTION})
+    mine = engine_that(refused(409), ssh_route={"bastion": BASTION})
     refused_as(lambda: mine._way_to("tvm-1"), code=4)
 
 

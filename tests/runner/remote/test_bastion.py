@@ -199,7 +199,7 @@ def test_bastion_tunnel_failure_is_reported_by_a_command_without_retry(
 ) -> None:
     bastion.extensions = ()
     bastion.write()
-    _target(reach={"bastion": bastion.id})
+    _target(ssh_route={"bastion": bastion.id})
     ended, _, said = fairway(Path(), "nodes", "list", "box")
     assert ended == 4
     assert f"azureuser@{ADDRESS} cannot be reached: the Azure CLI " in said
@@ -214,7 +214,7 @@ def test_bastion_without_az_hints_at_what_to_install(
     programs.mkdir()
     (programs / "ssh").symlink_to(str(shutil.which("ssh")))
     monkeypatch.setenv("PATH", str(programs))
-    _target(reach={"bastion": Bastion(tmp_path / "bastion").id})
+    _target(ssh_route={"bastion": Bastion(tmp_path / "bastion").id})
     done = fairway(Path(), "nodes", "list", "box")
     ends(done, 4, "`az` is not on this machine's PATH", "az extension add --name bastion; az login")
 
@@ -227,7 +227,7 @@ def test_private_address_that_does_not_answer_is_reported_with_ways_to_reach_it(
     _target()
     code, _, said = fairway(Path(), "nodes", "list", "box")
     assert code == 5
-    for part in (f"{ADDRESS} is a private address", "`access.reach`", "fairway targets sync"):
+    for part in (f"{ADDRESS} is a private address", "`access.ssh_route`", "fairway targets sync"):
         assert part in said
     _target(ssh={"host": "host.invalid", "user": "me", "shared": "/x"})
     assert "private address" not in fairway(Path(), "nodes", "list", "box")[2]
@@ -237,7 +237,7 @@ def test_ssh_config_block_has_the_address_user_and_jump_hosts(
     bastion: Bastion, fairway: RunFairway
 ) -> None:
     """The block is read by OpenSSH itself."""
-    _target(reach={"jump": ["me@gate.contoso.com:2222", "second"]})
+    _target(ssh_route={"jump": ["me@gate.contoso.com:2222", "second"]})
     code, block, said = fairway(Path(), "ssh-config", "box")
     assert code == 0, said
     Path("config").write_text(block)

@@ -32,7 +32,7 @@ from vaults import FakeVault
 from fairway_agent.fanout.launchers import free_port
 from fairway_agent.web_secrets import files_of
 from fairway_constructs.cloud_init.web import CALLBACK, WebPage
-from fairway_core.environment.filesystems.homes import Homes
+from fairway_core.environment.filesystems.home_directories import HomeDirectories
 from fairway_runner.runs.store import RunStore
 from fairway_simulator.certificate import serve_as_localhost
 
@@ -193,7 +193,7 @@ def _configuration(folder: Path, sign_in: SignIn, listening: Path) -> Path:
         secret="application",
         identity="id",
         account="ann",
-        homes=Homes(),
+        homes=HomeDirectories(),
         package="",
     )
     text = page.proxy_configuration(authority=f"https://{sign_in.host}", socket=str(listening))

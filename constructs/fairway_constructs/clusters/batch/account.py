@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from fairway_constructs.arguments import checked
 from fairway_constructs.azurerm import batch_account as batch
-from fairway_constructs.identity import give_role
+from fairway_constructs.identity import assign_role
 from fairway_constructs.network_access import public_addresses
 from fairway_constructs.protection import delete_lock, lifecycle_of
 from fairway_constructs.scope import subscription_of, unique_name
@@ -57,7 +57,7 @@ class BatchUserSubscription(Service):
         delete_lock(self, id="batch-vault", on=vault)
         self.id = vault.id
         self.vault_url = vault.vault_uri
-        give = partial(give_role, self, principal_id=service_principal, new=False)
+        give = partial(assign_role, self, principal_id=service_principal, new=False)
         self.ready = [
             give(
                 "batch-orchestrates",
@@ -146,14 +146,14 @@ class BatchAccount(IBatchAccount):
         auto_storage: AutoStorage | None = None,
     ) -> None:
         super().__init__(scope, id)
-        place = self.place
+        azure = self.azure
         self.mode = "UserSubscription" if user_subscription else "BatchService"
         profile = _network_profile(public_addresses(allowed), egress_address)
         self.account = batch.BatchAccount(
             self,
             "batch",
             name=unique_name(self, "batch_account"),
-            **place.common,
+            **azure.common,
             pool_allocation_mode=self.mode,
             key_vault_reference=(
                 batch.KeyVaultReference(id=user_subscription.id, url=user_subscription.vault_url)
@@ -171,7 +171,7 @@ class BatchAccount(IBatchAccount):
         self.name = self.account.name
         # The provider returns only the host.
         self.endpoint = f"https://{self.account.account_endpoint}"
-        self.resource_group = place.resource_group
+        self.resource_group = azure.resource_group
 
     @classmethod
     def from_id(
@@ -191,7 +191,7 @@ class BatchAccount(IBatchAccount):
         parts = parts_of("Batch account", account_id)
         found.id, found.name, found.mode = account_id, parts["name"], mode
         found.resource_group = parts["resource_group"]
-        host = f"{found.name}.{location or found.place.location}.batch.azure.com"
+        host = f"{found.name}.{location or found.azure.location}.batch.azure.com"
         found.endpoint = f"https://{host}".replace(" ", "").lower()
         return found
 

@@ -13,7 +13,7 @@ from fairway_constructs.cloud_init.mounts import mounts_of
 from fairway_constructs.cloud_init.start_task import start_task_command
 from fairway_constructs.clusters.nodes import reword_errors, rows
 from fairway_constructs.targets import TakesJobs, job_facts
-from fairway_constructs.terraform_data import TerraformData, literal
+from fairway_constructs.terraform_data import TerraformData, escape_template
 from fairway_core.autoscale import PoolShape, iso_duration, scale_formula
 from fairway_core.documents import FieldError
 from fairway_core.environment.clusters.batch.pool import pool_image
@@ -112,7 +112,7 @@ class BatchPool(TakesJobs):
         depends_on: Sequence[Construct] = (),
     ) -> None:
         super().__init__(scope, f"cluster-{name}")
-        place, (size, image) = self.place, rows(size, image)
+        azure, (size, image) = self.azure, rows(size, image)
         shape = PoolShape(
             minimum=minimum, maximum=maximum, spot=spot, mpi=mpi, task_slots=task_slots
         )
@@ -135,7 +135,7 @@ class BatchPool(TakesJobs):
             "container_type": "DockerCompatible" if containers else "",
         }
         marker = TerraformData(self, f"fixed-{name}", input=fixed)
-        self.name, self.range = place.name("batch_pool", name), subnet.range
+        self.name, self.range = azure.name("batch_pool", name), subnet.range
         self.pool = batch.BatchPool(
             self,
             f"cluster-{name}",
@@ -158,8 +158,8 @@ class BatchPool(TakesJobs):
             ),
             identity=batch.Identity(type="UserAssigned", identity_ids=[identity.id]),
             container_configuration=_container_configuration(containers, identity.id),
-            start_task=_start_task(name, self._mounts, image, subnet, identity.id, place.proxy),
-            metadata=place.labelled("cluster", name),
+            start_task=_start_task(name, self._mounts, image, subnet, identity.id, azure.proxy),
+            metadata=azure.labelled("cluster", name),
             **_scale(shape, autoscale),
             lifecycle=Lifecycle(
                 replace_triggered_by=[marker],
@@ -195,7 +195,7 @@ def _scale(shape: PoolShape, autoscale: Autoscale | None) -> dict[str, Any]:
     if autoscale is not None:
         return {
             "auto_scale": batch.AutoScale(
-                formula=literal(scale_formula(autoscale, shape)),
+                formula=escape_template(scale_formula(autoscale, shape)),
                 evaluation_interval=iso_duration(autoscale.every),
             )
         }

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from fairway_agent.kubernetes.settings import NODE_PROVISIONING
 from fairway_constructs.azurerm import kubernetes_cluster as aks
 from fairway_constructs.cdk import Lifecycle, Timeouts
-from fairway_constructs.identity import Identity, IIdentity, give_role, own_role
+from fairway_constructs.identity import Identity, IIdentity, assign_role, custom_role
 from fairway_constructs.network_access import public_ranges
-from fairway_constructs.researchers import give_researcher
+from fairway_constructs.researchers import assign_user_role
 from fairway_constructs.scope import client_config
 from fairway_constructs.service import Diagnostics, Service
 from fairway_core.documents import FieldError
@@ -34,11 +34,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from ipaddress import IPv4Network
 
+    from fairway_constructs.azure_scope import AzureScope
     from fairway_constructs.azurerm.role_assignment import RoleAssignment
     from fairway_constructs.cdk import Construct
     from fairway_constructs.monitoring import IMonitoring
     from fairway_constructs.network_access import SubnetRef
-    from fairway_constructs.placement import Placement
     from fairway_core.environment.access import Researcher
     from fairway_core.environment.clusters.kubernetes.settings import UpgradeWindow
     from fairway_core.fields import Count
@@ -62,7 +62,7 @@ class KubernetesCluster(Service):
     """A cluster without local accounts, so that Terraform's state holds no credentials of it.
 
     Kubernetes itself acts as an identity that may put nodes into the subnet; nodes have another,
-    `kubelet`, such as that of a `KubernetesFoundation`. With `api_server="private"`, the default,
+    `kubelet`, such as that of a `KubernetesSharedState`. With `api_server="private"`, the default,
     the API server only has an address in the subnet, to which its public name resolves; with
     "allowed" it has a public one for the public ranges in `allowed` and for `egress_address`, the
     source of the nodes' traffic. `admins` are object ids of Entra groups with full rights.
@@ -82,7 +82,7 @@ class KubernetesCluster(Service):
     for ranges that overlap, and for a public API server that would be open to every address.
 
     >>> cluster = KubernetesCluster(stack, subnet=network.subnet("kubernetes"),
-    ...                             kubelet=foundation.kubelet)
+    ...                             kubelet=shared_state.kubelet)
     >>> cluster.issuer, cluster.name
     """
 
@@ -126,18 +126,18 @@ class KubernetesCluster(Service):
         require_free(subnet.range, "kubernetes", path=("subnet",))
         require_beside(spec, [("the subnet's", subnet.range, ("subnet",))], allowed)
         super().__init__(scope, id)
-        place = self.place
+        azure = self.azure
         self.kubelet = kubelet
         control = _control(self, subnet.id, kubelet.id)
-        self.name = place.name("kubernetes_cluster")
-        self.resource_group = place.resource_group
+        self.name = azure.name("kubernetes_cluster")
+        self.resource_group = azure.resource_group
         self.cluster = aks.KubernetesCluster(
             self,
             "kubernetes",
             name=self.name,
-            **place.common,
-            node_resource_group=place.name("resource_group", NODES_GROUP),
-            dns_prefix=place.environment,
+            **azure.common,
+            node_resource_group=azure.name("resource_group", NODES_GROUP),
+            dns_prefix=azure.environment,
             kubernetes_version=spec.version,
             sku_tier=spec.tier,
             **_identities(client_config(self).tenant_id, spec.admins, control, kubelet),
@@ -160,7 +160,7 @@ class KubernetesCluster(Service):
                 if monitoring
                 else None
             ),
-            **_nodes(spec, place, subnet.id),
+            **_nodes(spec, azure, subnet.id),
             **_upgrades(spec.upgrades, spot=spot),
             timeouts=LONG,
             # Without them AKS cannot create the first node.
@@ -171,18 +171,18 @@ class KubernetesCluster(Service):
 
     def _let_place(self, control: Identity, placements: Mapping[str, str]) -> list[RoleAssignment]:
         """Lets Kubernetes put nodes into proximity placement groups, by a role with one action."""
-        place = self.place
+        azure = self.azure
         if not placements:
             return []
-        role = own_role(
+        role = custom_role(
             self,
             "kubernetes-role",
             "kubernetes",
-            description=f"Kubernetes of {place.environment} puts nodes into placement groups",
+            description=f"Kubernetes of {azure.environment} puts nodes into placement groups",
             actions=(PLACES,),
         )
         return [
-            give_role(
+            assign_role(
                 self,
                 f"kubernetes-places-{name}",
                 on=group,
@@ -199,7 +199,7 @@ class KubernetesCluster(Service):
             ("found", USER_ROLE, self.id, "Finds the cluster by az aks get-credentials"),
             ("used", WRITER_ROLE, f"{self.id}/namespaces/{namespace}", "Submits jobs"),
         ):
-            give_researcher(
+            assign_user_role(
                 self, f"kubernetes-{name}", on=over, person=person, role_name=role, reason=reason
             )
 
@@ -269,7 +269,7 @@ def _api_server(
     return {"api_server_access_profile": aks.ApiServerAccessProfile(authorized_ip_ranges=ranges)}
 
 
-def _nodes(spec: Kubernetes, place: Placement, subnet_id: str) -> dict[str, Any]:
+def _nodes(spec: Kubernetes, azure: AzureScope, subnet_id: str) -> dict[str, Any]:
     """Returns the system pool, and the settings for starting nodes of all pools."""
     nodes = spec.system.node_range
     scales = nodes.scales
@@ -279,7 +279,7 @@ def _nodes(spec: Kubernetes, place: Placement, subnet_id: str) -> dict[str, Any]
         orchestrator_version=spec.version,
         vm_size=spec.system.size,
         vnet_subnet_id=subnet_id,
-        zones=place.zones,
+        zones=azure.zones,
         max_pods=MAX_PODS,
         os_sku=OS_SKU,
         os_disk_type="Managed",
@@ -295,7 +295,7 @@ def _nodes(spec: Kubernetes, place: Placement, subnet_id: str) -> dict[str, Any]
         upgrade_settings=aks.DefaultNodePoolUpgradeSettings(
             max_surge=f"{SYSTEM_SURGE}%", drain_timeout_in_minutes=DRAIN_MINUTES
         ),
-        tags=place.tags,
+        tags=azure.tags,
     )
     return {
         "node_provisioning_profile": aks.NodeProvisioningProfile(mode="Manual"),

@@ -9,9 +9,9 @@ from fairway_constructs.azurerm.kubernetes_cluster_extension import KubernetesCl
 from fairway_constructs.azurerm.storage_blob import StorageBlob
 from fairway_constructs.cdk import Component
 from fairway_constructs.identity import Identity
-from fairway_constructs.researchers import give_researcher
+from fairway_constructs.researchers import assign_user_role
 from fairway_constructs.storage import private_container
-from fairway_constructs.terraform_data import literal, md5_of
+from fairway_constructs.terraform_data import escape_template, md5_of
 from fairway_core.environment.access import DEPLOYER
 from fairway_core.kubernetes.flux import NAMESPACE, kustomizations
 
@@ -30,16 +30,16 @@ _EVERY = 600
 _TIMEOUT = 1800
 
 
-class KubernetesFoundation(Component):
+class KubernetesSharedState(Component):
     """The manifests' container and the nodes' identity, which outlive a Kubernetes cluster.
 
     Writing the manifests amounts to administering the cluster: only the deployer may, and the
     nodes, whose identity is `kubelet`, read them for Flux. Nodes pull images from `registry`. With
     `protect` Terraform does not delete the container.
 
-    >>> foundation = KubernetesFoundation(stack, storage=storage,
-    ...                                   name="manifests")
-    >>> foundation.kubelet.client_id, foundation.container.url
+    >>> shared_state = KubernetesSharedState(stack, storage=storage,
+    ...                                      name="manifests")
+    >>> shared_state.kubelet.client_id, shared_state.container.url
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class KubernetesFoundation(Component):
             on=self.container.id,
             reason="Flux reads the manifests of the cluster without a key",
         )
-        give_researcher(
+        assign_user_role(
             self,
             "configuration-written",
             on=self.container.id,
@@ -75,10 +75,10 @@ class KubernetesFoundation(Component):
 class KubernetesConfiguration(Component):
     """Manifests as blobs, by their paths, and Flux in the cluster, which applies them in order.
 
-    Flux reads the container of the foundation with the nodes' identity. It deletes nothing:
+    Flux reads the container of the shared state with the nodes' identity. It deletes nothing:
     otherwise objects would be gone for a moment, while Terraform replaces their blob.
 
-    >>> KubernetesConfiguration(stack, cluster=cluster, container=foundation.container,
+    >>> KubernetesConfiguration(stack, cluster=cluster, container=shared_state.container,
     ...                         manifests={"jobs/namespace.yaml": "…"})
     """
 
@@ -137,7 +137,7 @@ class KubernetesConfiguration(Component):
             storage_container_id=self.container.id,
             type="Block",
             content_type="application/yaml",
-            source_content=literal(text),
+            source_content=escape_template(text),
             # The service fills one in if none is sent, and the provider would then replace the blob
             # at every plan.
             content_md5=md5_of(text),

@@ -104,7 +104,7 @@ class KubernetesNodePool(TakesJobs):
         )
         super().__init__(scope, f"cluster-{name}")
         self._joins(vm_size(size), spec.nodes_of_a_job)
-        fixed = _fixed(spec, self.place.zone, subnet)
+        fixed = _fixed(spec, self.azure.zone, subnet)
         # The provider would temporarily create a second pool of that size, for which no quota has
         # room.
         marker = TerraformData(self, f"fixed-{name}", input=fixed)
@@ -112,7 +112,7 @@ class KubernetesNodePool(TakesJobs):
         counts: dict[str, Any] = {"node_count": nodes.min}
         if nodes.scales:
             counts = {"auto_scaling_enabled": True, "min_count": nodes.min, "max_count": nodes.max}
-        tags, adapters = self.place.labelled("cluster", name), vm_size(spec.size).infiniband
+        tags, adapters = self.azure.labelled("cluster", name), vm_size(spec.size).infiniband
         if spec.offers_infiniband and adapters and nodes.min == 0:
             tags[_TEMPLATE] = str(adapters.adapters)
         self.pool = aks_pool.KubernetesClusterNodePool(

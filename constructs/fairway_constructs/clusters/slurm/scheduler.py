@@ -11,8 +11,8 @@ from fairway_constructs.cloud_init import ADMIN_USERNAME
 from fairway_constructs.cloud_init.mounts import mounts_of
 from fairway_constructs.cloud_init.slurm import login_cloud_init, scheduler_cloud_init
 from fairway_constructs.clusters.slurm.configuration import slurm_cluster, with_shares
-from fairway_constructs.identity import give_role, own_role
-from fairway_constructs.scope import placement_of, subscription_of
+from fairway_constructs.identity import assign_role, custom_role
+from fairway_constructs.scope import azure_scope_of, subscription_of
 from fairway_constructs.server_vm import attach, private_interface, server_vm
 from fairway_constructs.targets import TakesJobs, folder_of_runs, job_facts
 from fairway_core.catalog import vm_size
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from fairway_constructs.cloud_init.mounts import Mount, Mounts
     from fairway_constructs.cloud_init.people import Accounts
     from fairway_constructs.clusters.slurm.configuration import SlurmPartition
-    from fairway_constructs.clusters.slurm.shared_resources import SlurmFoundation
+    from fairway_constructs.clusters.slurm.shared_state import SlurmSharedState
     from fairway_constructs.identity import IIdentity
     from fairway_constructs.network_access import SubnetRef
     from fairway_core.environment.clusters.slurm.scheduler import Idle, SlurmRepository
@@ -44,21 +44,21 @@ _NAME = "slurm-scheduler"
 class SlurmScheduler(Component):
     """A VM in the nodes' subnet with slurmctld, the nodes' file systems, and no public address.
 
-    Its interface and the disk of `foundation` stay if the VM is replaced, as it is when a partition
-    is added: jobs continue, and so does Slurm with its queue. `scale_sets` are the resource ids of
-    the partitions' scale sets, by name: as text, since these need its address.
+    Its interface and the disk of `shared_state` stay if the VM is replaced, as it is when a
+    partition is added: jobs continue, and so does Slurm with its queue. `scale_sets` are the
+    resource ids of the partitions' scale sets, by name: as text, since these need its address.
 
     `size` is its VM size; an idle node is deleted after `idle` seconds. Slurm comes from
     `packages`, which must be those of the nodes. With `accounting` the history of all jobs is kept
     in a database; jobs are then charged to the accounts of `account_shares`, each with its fair
     share, and have the qualities of service `qos`. `accounts` are the users' on the machine, which
-    is created after the resources that its subnet needs, `foundation`, its file systems and
+    is created after the resources that its subnet needs, `shared_state`, its file systems and
     `depends_on`.
 
     Raises UserError for unsupported settings, such as qualities of service without accounting.
 
     >>> partitions = {"nd": SlurmPartition(size="Standard_ND96isr_H100_v5", nodes=16)}
-    >>> scheduler = SlurmScheduler(stack, partitions=partitions, scale_sets=ids, foundation=slurm,
+    >>> scheduler = SlurmScheduler(stack, partitions=partitions, scale_sets=ids, shared_state=slurm,
     ...                            mounts=[home], subnet=network.subnet("compute"))
     >>> scheduler.address
     """
@@ -70,7 +70,7 @@ class SlurmScheduler(Component):
         *,
         partitions: Mapping[str, SlurmPartition],
         scale_sets: Mapping[str, str],
-        foundation: SlurmFoundation,
+        shared_state: SlurmSharedState,
         subnet: SubnetRef,
         mounts: Mounts,
         size: str | None = None,
@@ -96,7 +96,7 @@ class SlurmScheduler(Component):
         for name, each in partitions.items():
             path = "/".join([*self._inside.path, name])
             self._inside.addresses.clusters[path] = (vm_size(each.size), each.node_range.max)
-        host, machine = self.place.name("computer_name_prefix", _NAME), vm_size(spec.scheduler_size)
+        host, machine = self.azure.name("computer_name_prefix", _NAME), vm_size(spec.scheduler_size)
         # The address must not change: nodes and running jobs know it.
         interface = private_interface(
             self, "slurm-nic", name=_NAME, size=machine, subnet_id=subnet.id
@@ -105,7 +105,7 @@ class SlurmScheduler(Component):
         # The addresses of the login nodes, once they exist.
         self.hosts: list[str] = []
         self.cluster = slurm_cluster(
-            self.place.environment,
+            self.azure.environment,
             spec,
             partitions,
             host=host,
@@ -123,21 +123,21 @@ class SlurmScheduler(Component):
             cloud_init=scheduler_cloud_init(
                 self.cluster,
                 scale_sets=scale_sets,
-                vault=foundation.vault_url,
-                client_id=foundation.scheduler.client_id,
+                vault=shared_state.vault_url,
+                client_id=shared_state.scheduler.client_id,
                 mounts=mounts_of(mounts),
                 addresses=subnet.address_pattern,
-                proxy=self.place.proxy,
+                proxy=self.azure.proxy,
             ),
-            identity_ids=[foundation.scheduler.id],
+            identity_ids=[shared_state.scheduler.id],
             more_tags={SLURM_TAG: self.cluster.packages.version},
             accounts=with_shares(accounts, self.cluster) if accounts else None,
-            agent_identity_id=foundation.scheduler.id if monitored else None,
+            agent_identity_id=shared_state.scheduler.id if monitored else None,
             depends_on=depends_on,
         )
-        wait_for(self.virtual_machine, *subnet.ready, foundation, *mounts)
+        wait_for(self.virtual_machine, *subnet.ready, shared_state, *mounts)
         self.id, self.range = self.virtual_machine.id, subnet.range
-        attach(self, "slurm-attachment", foundation.disk.id, to=self.id)
+        attach(self, "slurm-attachment", shared_state.disk.id, to=self.id)
 
     def partition(self, name: str, *, mounts: Mounts | None = None) -> TakesJobs:
         """Returns the partition as a target of jobs; `mounts` are its nodes', if not all of them.
@@ -157,7 +157,7 @@ class SlurmLoginNode(Component):
     other programs on it.
 
     >>> node = SlurmLoginNode(stack, "slurm-login-0", size="Standard_D4s_v6",
-    ...                       scheduler=scheduler, foundation=slurm, mounts=[home.mount],
+    ...                       scheduler=scheduler, shared_state=slurm, mounts=[home.mount],
     ...                       subnet=network.subnets["compute"])
     >>> node.address
     """
@@ -169,7 +169,7 @@ class SlurmLoginNode(Component):
         *,
         size: str,
         scheduler: SlurmScheduler,
-        foundation: SlurmFoundation,
+        shared_state: SlurmSharedState,
         subnet: SubnetRef,
         mounts: Mounts,
         monitored: bool = False,
@@ -177,7 +177,7 @@ class SlurmLoginNode(Component):
         managed_identities: Sequence[IIdentity] = (),
     ) -> None:
         super().__init__(scope, name)
-        place = self.place
+        azure = self.azure
         machine = vm_size(size)
         interface = private_interface(
             self, f"{name}-nic", name=name, size=machine, subnet_id=subnet.id
@@ -188,23 +188,23 @@ class SlurmLoginNode(Component):
             self,
             name,
             name=name,
-            host_name=place.name("computer_name_prefix", name),
+            host_name=azure.name("computer_name_prefix", name),
             role="slurm-login",
             size=machine,
             interface_id=interface.id,
             cloud_init=login_cloud_init(
                 scheduler.cluster,
-                vault=foundation.vault_url,
-                client_id=foundation.nodes.client_id,
+                vault=shared_state.vault_url,
+                client_id=shared_state.nodes.client_id,
                 mounts=mounts_of(mounts),
                 addresses=subnet.address_pattern,
-                proxy=place.proxy,
+                proxy=azure.proxy,
             ),
-            identity_ids=[foundation.nodes.id, *(each.id for each in managed_identities)],
+            identity_ids=[shared_state.nodes.id, *(each.id for each in managed_identities)],
             accounts=accounts,
-            agent_identity_id=foundation.nodes.id if monitored else None,
+            agent_identity_id=shared_state.nodes.id if monitored else None,
         )
-        wait_for(self.virtual_machine, *subnet.ready, foundation, *mounts, *managed_identities)
+        wait_for(self.virtual_machine, *subnet.ready, shared_state, *mounts, *managed_identities)
         self.id = self.virtual_machine.id
 
 
@@ -243,7 +243,7 @@ class _Partition(TakesJobs):
         return self._target
 
 
-def let_scale(
+def grant_scaling(
     scope: Construct,
     *,
     principal_id: str,
@@ -260,13 +260,13 @@ def let_scale(
     subscription, as operations are there. `images` of a gallery and proximity placement groups are
     those that new instances refer to, by the name of a partition.
     """
-    place = placement_of(scope)
-    give = partial(give_role, scope, principal_id=principal_id)
+    azure = azure_scope_of(scope)
+    give = partial(assign_role, scope, principal_id=principal_id)
     reason = "The Slurm scheduler starts and deletes nodes"
-    scales = own_role(
+    scales = custom_role(
         scope,
         "slurm-role",
-        description=f"The Slurm scheduler of {place.environment} starts and deletes nodes",
+        description=f"The Slurm scheduler of {azure.environment} starts and deletes nodes",
         actions=(*SCALES, *([PLACES] if placements else ())),
     )
     grants = {f"scales-{name}": (resource, reason) for name, resource in scale_sets.items()}
@@ -276,11 +276,11 @@ def let_scale(
         grants[f"places-{name}"] = (resource, f"{reason}, which stand in this placement group")
     for key, (resource, why) in grants.items():
         give(f"slurm-{key}", on=resource, role_id=scales, why=why)
-    operations_role = own_role(
+    operations_role = custom_role(
         scope,
         "slurm-operations-role",
         "operations",
-        description=f"The Slurm scheduler of {place.environment} reads why Azure made no node",
+        description=f"The Slurm scheduler of {azure.environment} reads why Azure made no node",
         actions=(READS_OPERATIONS,),
     )
     why = "The Slurm scheduler reads why Azure made no node"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from fairway_core.catalog import Image, limit, vm_size
 from fairway_core.catalog.disks import disk_kind
 from fairway_core.catalog.limits import regions, regions_without_zones
-from fairway_core.checks.check import Fault, Subject, check
+from fairway_core.checks.check import Subject, Violation, check
 from fairway_core.findings import Severity, counted
 
 if TYPE_CHECKING:
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from fairway_core.catalog import VmSize
-    from fairway_core.checks.check import Occurrence
+    from fairway_core.checks.check import Match
     from fairway_core.environment import Environment
     from fairway_core.environment.filesystems.base import FileSystem
 
 
-def _sizes(environment: Environment) -> Iterator[Occurrence]:
+def _sizes(environment: Environment) -> Iterator[Match]:
     """Yields every VM size in the file: `size`."""
     for section in ("clusters", "filesystems"):
         for name, item in getattr(environment, section).items():
@@ -34,7 +34,7 @@ def _sizes(environment: Environment) -> Iterator[Occurrence]:
         yield ("access", "gateway", "size"), {"size": vm_size(size)}
 
 
-def _dated(environment: Environment, today: datetime.date) -> Iterator[Occurrence]:
+def _dated(environment: Environment, today: datetime.date) -> Iterator[Match]:
     """Yields every VM size in the file, and every cluster's image, or the image that the user's own
     was made from: `kept`, and the date of `today`."""
     for path, arguments in _sizes(environment):
@@ -44,14 +44,14 @@ def _dated(environment: Environment, today: datetime.date) -> Iterator[Occurrenc
         yield ("clusters", name, own), {"kept": cluster.chosen_image, "today": today}
 
 
-def _clusters(environment: Environment) -> Iterator[Occurrence]:
+def _clusters(environment: Environment) -> Iterator[Match]:
     """Yields every cluster: `size`, and `nodes`, the maximum for one job."""
     for name, each in environment.clusters.items():
         yield ("clusters", name), {"size": vm_size(each.size), "nodes": each.nodes_of_a_job}
 
 
-@check("retiring", Severity.WARNING, Subject.ENVIRONMENT, at=_dated)
-def retiring(kept: VmSize | Image, today: datetime.date) -> Iterator[Fault]:
+@check("retiring", Severity.WARNING, Subject.ENVIRONMENT, select=_dated)
+def retiring(kept: VmSize | Image, today: datetime.date) -> Iterator[Violation]:
     """A VM size that Azure switches off within a year, or an image that ends within half of one.
 
     An image ends with its operating system: Azure Batch then makes no more nodes of it, nor of
@@ -72,14 +72,14 @@ def retiring(kept: VmSize | Image, today: datetime.date) -> Iterator[Fault]:
         if (end - today).days <= 183:
             verb = "retires" if today < end else "retired"
             hint = f"its successor is `{kept.successor}`; try your jobs on one node of it first"
-            yield Fault(f"image `{kept.alias}` {verb} on {end}", hint)
+            yield Violation(f"image `{kept.alias}` {verb} on {end}", hint)
     # Long enough to move to another size, and to ask for its quota.
     elif 0 < (end - today).days <= 365:
-        yield Fault(f"`{kept.name}` retires on {end}", _take(kept.successor))
+        yield Violation(f"`{kept.name}` retires on {end}", _take(kept.successor))
 
 
-@check("no-new-capacity", Severity.WARNING, Subject.ENVIRONMENT, at=_sizes)
-def no_new_capacity(size: VmSize) -> Iterator[Fault]:
+@check("no-new-capacity", Severity.WARNING, Subject.ENVIRONMENT, select=_sizes)
+def no_new_capacity(size: VmSize) -> Iterator[Violation]:
     """A VM size that Azure still runs but no longer expands: it may refuse new quota.
 
     Wrong:
@@ -89,15 +89,15 @@ def no_new_capacity(size: VmSize) -> Iterator[Fault]:
         clusters: {box: {engine: ssh, size: Standard_NC40ads_H100_v5, nodes: 1}}
     """
     if size.status == "no-new-capacity":
-        yield Fault(f"Azure adds no new capacity for `{size.name}`", _take(size.successor))
+        yield Violation(f"Azure adds no new capacity for `{size.name}`", _take(size.successor))
 
 
 def _take(successor: str) -> str:
     return f"its successor is `{successor}`" if successor else "choose another: fairway sizes"
 
 
-@check("no-infiniband", Severity.ERROR, Subject.ENVIRONMENT, at=_clusters)
-def no_infiniband(size: VmSize, nodes: int) -> Iterator[Fault]:
+@check("no-infiniband", Severity.ERROR, Subject.ENVIRONMENT, select=_clusters)
+def no_infiniband(size: VmSize, nodes: int) -> Iterator[Violation]:
     """Several nodes that run jobs together, of a size without InfiniBand.
 
     MPI and NCCL fall back to Ethernet, which is many times slower. Near names differ by a
@@ -119,11 +119,11 @@ def no_infiniband(size: VmSize, nodes: int) -> Iterator[Fault]:
             "\nwhere each job takes one node, or Ethernet is enough, ignore this check; "
             "a Batch pool may be without `mpi`"
         )
-        yield Fault(f"{nodes} nodes of `{size.name}` have no InfiniBand between them", hint)
+        yield Violation(f"{nodes} nodes of `{size.name}` have no InfiniBand between them", hint)
 
 
-@check("no-imex", Severity.ERROR, Subject.ENVIRONMENT, at=_clusters)
-def no_imex(size: VmSize, nodes: int) -> Iterator[Fault]:
+@check("no-imex", Severity.ERROR, Subject.ENVIRONMENT, select=_clusters)
+def no_imex(size: VmSize, nodes: int) -> Iterator[Violation]:
     """Several nodes of a size whose GPUs reach other nodes' over NVLink.
 
     That needs NVIDIA's IMEX service on each node of a job, with the addresses of the others,
@@ -137,15 +137,15 @@ def no_imex(size: VmSize, nodes: int) -> Iterator[Fault]:
         clusters: {pair: {engine: ssh, size: Standard_ND96isr_H200_v5, nodes: 2, mounts: [data]}}
     """
     if nodes > 1 and size.nvlink_nodes > 1:
-        yield Fault(
+        yield Violation(
             f"nothing starts nvidia-imex on the nodes of `{size.name}`, and NCCL needs it "
             "between them",
             "use one node, or a size whose nodes meet over InfiniBand alone: fairway sizes --rdma",
         )
 
 
-@check("unused-infiniband", Severity.WARNING, Subject.ENVIRONMENT, at=_clusters)
-def unused_infiniband(size: VmSize, nodes: int) -> Iterator[Fault]:
+@check("unused-infiniband", Severity.WARNING, Subject.ENVIRONMENT, select=_clusters)
+def unused_infiniband(size: VmSize, nodes: int) -> Iterator[Violation]:
     """A size with InfiniBand for jobs of one node: you pay for a fabric that is not used.
 
     Wrong:
@@ -155,14 +155,14 @@ def unused_infiniband(size: VmSize, nodes: int) -> Iterator[Fault]:
         clusters: {box: {engine: ssh, size: Standard_NC40ads_H100_v5, nodes: 1}}
     """
     if nodes == 1 and size.rdma:
-        yield Fault(
+        yield Violation(
             f"jobs on one node do not use the InfiniBand of `{size.name}`",
             "let them use several nodes, or choose a size without it: fairway sizes",
         )
 
 
 @check("floating-image", Severity.WARNING, Subject.ENVIRONMENT)
-def floating_image(environment: Environment) -> Iterator[Fault]:
+def floating_image(environment: Environment) -> Iterator[Violation]:
     """An image without an exact version: nodes that come later may get another one.
 
     Wrong:
@@ -176,7 +176,7 @@ def floating_image(environment: Environment) -> Iterator[Fault]:
         # A user's own image has its version in its id.
         if not cluster.image_id and not image.pinned:
             urn = f"{image.publisher}:{image.offer}:{image.sku}"
-            yield Fault(
+            yield Violation(
                 f"image `{image.alias}` has no exact version",
                 f"az vm image list --all -p {image.publisher} -f {image.offer} -s {image.sku}\n"
                 f"and name one: `image: {urn}:VERSION`",
@@ -185,7 +185,7 @@ def floating_image(environment: Environment) -> Iterator[Fault]:
 
 
 @check("spot-without-mounts", Severity.WARNING, Subject.ENVIRONMENT)
-def spot_without_mounts(environment: Environment) -> Iterator[Fault]:
+def spot_without_mounts(environment: Environment) -> Iterator[Violation]:
     """Spot nodes without a shared file system: checkpoints go with the node that Azure takes.
 
     The next attempt of a task then begins anew. Tasks that are short enough for that need none.
@@ -199,7 +199,7 @@ def spot_without_mounts(environment: Environment) -> Iterator[Fault]:
     for name, cluster in environment.clusters.items():
         holders = (environment.filesystems[mount].holds_runs for mount in cluster.mounts)
         if cluster.spot and not any(holders):
-            yield Fault(
+            yield Violation(
                 "checkpoints go with a Spot node that Azure takes away: it mounts no file system",
                 "describe one under `filesystems:` and mount it, for example `mounts: [data]`; "
                 "where tasks are short, ignore this check",
@@ -207,7 +207,7 @@ def spot_without_mounts(environment: Environment) -> Iterator[Fault]:
             )
 
 
-def _filesystems(environment: Environment) -> Iterator[Occurrence]:
+def _filesystems(environment: Environment) -> Iterator[Match]:
     """Yields file systems with the GPUs that read from them; a cluster reads from its fastest."""
     filesystems = environment.filesystems
     readers = dict.fromkeys(filesystems, 0)
@@ -220,8 +220,8 @@ def _filesystems(environment: Environment) -> Iterator[Occurrence]:
         yield ("filesystems", name), {"filesystem": filesystem, "gpus": readers[name]}
 
 
-@check("starved-gpus", Severity.WARNING, Subject.ENVIRONMENT, at=_filesystems)
-def starved_gpus(filesystem: FileSystem, gpus: int) -> Iterator[Fault]:
+@check("starved-gpus", Severity.WARNING, Subject.ENVIRONMENT, select=_filesystems)
+def starved_gpus(filesystem: FileSystem, gpus: int) -> Iterator[Violation]:
     """A file system too slow for the GPUs of all the clusters that read from it.
 
     A cluster is assumed to read from the fastest of the file systems that it mounts.
@@ -241,7 +241,7 @@ def starved_gpus(filesystem: FileSystem, gpus: int) -> Iterator[Fault]:
     if gives < wanted:
         give = "give" if binding.endswith("disks") else "gives"
         raised = filesystem.raised_by.get(binding, "raise that limit")
-        yield Fault(
+        yield Violation(
             f"{counted(gpus, 'GPU')} can read up to {wanted} MB/s, and {binding} {give} "
             f"{gives} MB/s",
             f"{raised}, or keep the data on the nodes' own NVMe disks",
@@ -249,7 +249,7 @@ def starved_gpus(filesystem: FileSystem, gpus: int) -> Iterator[Fault]:
 
 
 @check("disks-need-a-zone", Severity.WARNING, Subject.ENVIRONMENT)
-def disks_need_a_zone(environment: Environment) -> Iterator[Fault]:
+def disks_need_a_zone(environment: Environment) -> Iterator[Violation]:
     """Premium SSD v2 or Ultra disks outside of a zone, in a region that may have zones.
 
     In a region with zones Azure makes them in a zone only; in one without it makes them as they
@@ -269,7 +269,7 @@ def disks_need_a_zone(environment: Environment) -> Iterator[Fault]:
         return
     for name, each in environment.filesystems.items():
         if each.data_disks and disk_kind(each.data_disks).zonal:
-            yield Fault(
+            yield Violation(
                 f"if {location} has availability zones, Azure makes `{each.data_disks}` disks only "
                 "in a zone",
                 "use `disks: {kind: premium}`, or name a zone",

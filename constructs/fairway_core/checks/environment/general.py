@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from fairway_core.catalog.limits import regions, regions_without_zones
-from fairway_core.checks.check import Fault, Subject, check
+from fairway_core.checks.check import Subject, Violation, check
 from fairway_core.findings import Severity
 from fairway_core.suggestions import did_you_mean
 
@@ -20,7 +20,7 @@ _EXPRESSION = re.compile(r"[$%]\{")
 
 
 @check("unknown-region", Severity.WARNING, Subject.ENVIRONMENT)
-def unknown_region(environment: Environment) -> Iterator[Fault]:
+def unknown_region(environment: Environment) -> Iterator[Violation]:
     """A region that the catalogue does not know: a typo, or newer than Fairway.
 
     Wrong:
@@ -34,11 +34,11 @@ def unknown_region(environment: Environment) -> Iterator[Fault]:
         hint = "if Azure does have it, ignore this check: az account list-locations --output table"
         if near := did_you_mean(location, regions()):
             hint = f"{near}\n{hint}"
-        yield Fault(f"the region `{location}` is not known", hint, ("location",))
+        yield Violation(f"the region `{location}` is not known", hint, ("location",))
 
 
 @check("no-zones", Severity.WARNING, Subject.ENVIRONMENT)
-def no_zones(environment: Environment) -> Iterator[Fault]:
+def no_zones(environment: Environment) -> Iterator[Violation]:
     """A zone, or copies in several, in a region that is known to have none: Azure refuses it.
 
     Wrong:
@@ -61,7 +61,7 @@ def no_zones(environment: Environment) -> Iterator[Fault]:
     }
     message = f"{environment.location} has no availability zones"
     for path in (path for path, is_zoned in zoned.items() if is_zoned):
-        yield Fault(message, "set `zone: none`, and use LRS", path)
+        yield Violation(message, "set `zone: none`, and use LRS", path)
 
 
 def _texts_in(value: Any, path: DataPath) -> Iterator[tuple[DataPath, str]]:
@@ -78,7 +78,7 @@ def _texts_in(value: Any, path: DataPath) -> Iterator[tuple[DataPath, str]]:
 
 
 @check("terraform-expression", Severity.ERROR, Subject.ENVIRONMENT)
-def terraform_expression(environment: Environment) -> Iterator[Fault]:
+def terraform_expression(environment: Environment) -> Iterator[Violation]:
     """Text that Terraform would read as an expression and evaluate.
 
     Wrong:
@@ -90,7 +90,7 @@ def terraform_expression(environment: Environment) -> Iterator[Fault]:
     data = environment.model_dump(mode="json", exclude_defaults=True)
     for path, text in _texts_in(data, ()):
         if match := _EXPRESSION.search(text):
-            yield Fault(
+            yield Violation(
                 f"Terraform would evaluate `{text[match.start() :][:60]}`",
                 "write the value itself, or read it from a variable: ${env:NAME}",
                 path,
@@ -98,7 +98,7 @@ def terraform_expression(environment: Environment) -> Iterator[Fault]:
 
 
 @check("unknown-check", Severity.ERROR, Subject.ENVIRONMENT)
-def unknown_check(environment: Environment) -> Iterator[Fault]:
+def unknown_check(environment: Environment) -> Iterator[Violation]:
     """An ignored check that does not exist.
 
     Wrong:
@@ -107,7 +107,7 @@ def unknown_check(environment: Environment) -> Iterator[Fault]:
     Right:
         checks: {ignore: [no-budget]}
     """
-    from fairway_core.checks.running import unknown
+    from fairway_core.checks.runner import unknown
 
     for index, message, hint in unknown(environment.checks.ignore):
-        yield Fault(message, hint, ("checks", "ignore", index))
+        yield Violation(message, hint, ("checks", "ignore", index))

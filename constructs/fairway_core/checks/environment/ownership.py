@@ -6,24 +6,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fairway_core.catalog import vm_size
-from fairway_core.checks.check import Fault, Subject, check
+from fairway_core.checks.check import Subject, Violation, check
 from fairway_core.environment.keys import NOBODYS_KEY
 from fairway_core.fields import PLACEHOLDER
 from fairway_core.findings import Severity, counted
 from fairway_core.naming import OWN_TAGS
 from fairway_core.public_ranges import internet_ranges
-from fairway_core.target import Reach
+from fairway_core.target import SshRoute
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from fairway_core.checks.check import Occurrence
+    from fairway_core.checks.check import Match
     from fairway_core.environment import Environment
     from fairway_core.yaml_text import DataPath
 
 
 @check("no-owner", Severity.WARNING, Subject.ENVIRONMENT)
-def no_owner(environment: Environment) -> Iterator[Fault]:
+def no_owner(environment: Environment) -> Iterator[Violation]:
     """Resources without an owner: no tag `owner`.
 
     Wrong:
@@ -34,10 +34,10 @@ def no_owner(environment: Environment) -> Iterator[Fault]:
     """
     named = (value for name, value in environment.tags.items() if name.lower() == "owner")
     if not any(value.strip() for value in named):
-        yield Fault("no tag names the owner", "add `tags: {owner: you@example.com}`", ("tags",))
+        yield Violation("no tag names the owner", "add `tags: {owner: you@example.com}`", ("tags",))
 
 
-def _stand_ins(environment: Environment) -> Iterator[Occurrence]:
+def _stand_ins(environment: Environment) -> Iterator[Match]:
     """Yields every key and address that the user fills in: `text`."""
     for index, key in enumerate(environment.access.ssh_keys or ()):
         yield ("access", "ssh_keys", index), {"text": key}
@@ -49,8 +49,8 @@ def _stand_ins(environment: Environment) -> Iterator[Occurrence]:
             yield (section, "emails", index), {"text": address}
 
 
-@check("placeholder", Severity.WARNING, Subject.ENVIRONMENT, at=_stand_ins)
-def placeholder(text: str) -> Iterator[Fault]:
+@check("placeholder", Severity.WARNING, Subject.ENVIRONMENT, select=_stand_ins)
+def placeholder(text: str) -> Iterator[Violation]:
     """A key that lets nobody in, or an address that nobody reads, as examples have them.
 
     Wrong:
@@ -61,13 +61,13 @@ def placeholder(text: str) -> Iterator[Fault]:
     """
     if text == NOBODYS_KEY:
         hint = "put in your own: ssh-keygen -t ed25519, and then ~/.ssh/id_ed25519.pub"
-        yield Fault("nobody has the private half of this key: it lets no one in", hint)
+        yield Violation("nobody has the private half of this key: it lets no one in", hint)
     elif text == PLACEHOLDER:
-        yield Fault(f"nobody reads {PLACEHOLDER}", "put in the address of who is responsible")
+        yield Violation(f"nobody reads {PLACEHOLDER}", "put in the address of who is responsible")
 
 
 @check("no-budget", Severity.WARNING, Subject.ENVIRONMENT)
-def no_budget(environment: Environment) -> Iterator[Fault]:
+def no_budget(environment: Environment) -> Iterator[Violation]:
     """GPUs without a budget: no alert when a forgotten cluster costs too much.
 
     Wrong:
@@ -83,11 +83,11 @@ def no_budget(environment: Environment) -> Iterator[Fault]:
     )
     if gpus and environment.budget is None:
         hint = "add `budget: {monthly: 50000, emails: [you@example.com]}`"
-        yield Fault(f"{counted(gpus, 'GPU')}, and no budget alerts", hint, ("clusters",))
+        yield Violation(f"{counted(gpus, 'GPU')}, and no budget alerts", hint, ("clusters",))
 
 
 @check("unseen-zones", Severity.WARNING, Subject.ENVIRONMENT)
-def unseen_zones(environment: Environment) -> Iterator[Fault]:
+def unseen_zones(environment: Environment) -> Iterator[Violation]:
     """Custom DNS servers, and private DNS zones that are linked to this network only.
 
     Nodes ask these servers, and these do not see the zones unless they forward to a resolver in
@@ -101,7 +101,7 @@ def unseen_zones(environment: Environment) -> Iterator[Fault]:
     """
     network = environment.network
     if network.dns.servers and network.makes_zones:
-        yield Fault(
+        yield Violation(
             "nodes ask these DNS servers, which do not see the private zones of this network",
             "name the zones that they do see as `zones: {blob: ID, …}`, or set `zones: "
             "none` if a policy links them",
@@ -110,7 +110,7 @@ def unseen_zones(environment: Environment) -> Iterator[Fault]:
 
 
 @check("closed-batch", Severity.WARNING, Subject.ENVIRONMENT)
-def closed_batch(environment: Environment) -> Iterator[Fault]:
+def closed_batch(environment: Environment) -> Iterator[Violation]:
     """A Batch account with only a private address, and no way to reach it.
 
     A Bastion leads to VMs only. Commands reach Batch and storage through one of these over SSH:
@@ -130,7 +130,7 @@ def closed_batch(environment: Environment) -> Iterator[Fault]:
     has_host = any(each.takes_logins for each in environment.clusters.values())
     leads_out = access.allowed or network.existing or network.peerings
     if not (leads_out or access.gateway or has_host):
-        yield Fault(
+        yield Violation(
             "nothing outside the network reaches Batch and storage: you cannot submit jobs "
             "from your machine",
             "add `gateway: true`, or the public ranges that you work from as `allowed: [...]`",
@@ -139,7 +139,7 @@ def closed_batch(environment: Environment) -> Iterator[Fault]:
 
 
 @check("no-way-in", Severity.WARNING, Subject.ENVIRONMENT)
-def no_way_in(environment: Environment) -> Iterator[Fault]:
+def no_way_in(environment: Environment) -> Iterator[Violation]:
     """Clusters that take jobs over SSH, but let nobody in.
 
     Nodes have no public address. A range under `allowed` needs a private way to the network
@@ -155,16 +155,16 @@ def no_way_in(environment: Environment) -> Iterator[Fault]:
     has_way_in = access.bastion or access.allowed or environment.network.existing
     if not has_way_in and any(each.takes_logins for each in environment.clusters.values()):
         hint = "add `bastion: true`, or the ranges that you work from as `allowed: [...]`"
-        if isinstance(access.reach, Reach):
-            end = "that Bastion's subnet" if access.reach.bastion else "your last jump host"
+        if isinstance(access.ssh_route, SshRoute):
+            end = "that Bastion's subnet" if access.ssh_route.bastion else "your last jump host"
             hint = f"add the range of {end} as `allowed: [...]`"
-        yield Fault(
+        yield Violation(
             "jobs reach these clusters over SSH, and `access:` admits nobody", hint, ("access",)
         )
 
 
 @check("policy-tag", Severity.ERROR, Subject.ENVIRONMENT)
-def policy_tag(environment: Environment) -> Iterator[Fault]:
+def policy_tag(environment: Environment) -> Iterator[Violation]:
     """A tag that the company requires, and that is missing or empty.
 
     Wrong:
@@ -181,7 +181,7 @@ def policy_tag(environment: Environment) -> Iterator[Fault]:
         if folded in OWN_TAGS or values.get(folded, "").strip():
             continue
         missing = "has no value" if folded in values else "is missing"
-        yield Fault(
+        yield Violation(
             f"the tag `{name}`, which `policies.required_tags` requires on every resource, "
             f"{missing}",
             f"add it under `tags:`, for example `{name}: VALUE`",
@@ -190,7 +190,7 @@ def policy_tag(environment: Environment) -> Iterator[Fault]:
 
 
 @check("policy-region", Severity.ERROR, Subject.ENVIRONMENT)
-def policy_region(environment: Environment) -> Iterator[Fault]:
+def policy_region(environment: Environment) -> Iterator[Violation]:
     """A region in which the company allows no resources.
 
     Wrong:
@@ -204,11 +204,11 @@ def policy_region(environment: Environment) -> Iterator[Fault]:
     location, allowed = environment.location, environment.policies.locations
     if allowed and location not in allowed:
         message = f"`policies.locations` does not allow {location}"
-        yield Fault(message, f"take {' or '.join(allowed)}", ("location",))
+        yield Violation(message, f"take {' or '.join(allowed)}", ("location",))
 
 
 @check("policy-public-address", Severity.ERROR, Subject.ENVIRONMENT)
-def policy_public_address(environment: Environment) -> Iterator[Fault]:
+def policy_public_address(environment: Environment) -> Iterator[Violation]:
     """A public IP address, although the company denies them.
 
     Wrong:
@@ -224,14 +224,14 @@ def policy_public_address(environment: Environment) -> Iterator[Fault]:
     denied = "has a public address, which `policies.deny_public_addresses` denies"
     if environment.network.has_nat:
         hint = "use `egress: none`, also with a `proxy:`, a firewall, or `existing:` subnets"
-        yield Fault(f"the NAT gateway {denied}", hint, ("network", "egress"))
+        yield Violation(f"the NAT gateway {denied}", hint, ("network", "egress"))
     if environment.access.bastion:
-        hint = "leave it out, and name an existing one under `access.reach`"
-        yield Fault(f"the bastion {denied}", hint, ("access", "bastion"))
+        hint = "leave it out, and name an existing one under `access.ssh_route`"
+        yield Violation(f"the bastion {denied}", hint, ("access", "bastion"))
 
 
 @check("policy-public-access", Severity.ERROR, Subject.ENVIRONMENT)
-def policy_public_access(environment: Environment) -> Iterator[Fault]:
+def policy_public_access(environment: Environment) -> Iterator[Violation]:
     """Services with a public endpoint, although the company denies them.
 
     Wrong:
@@ -248,15 +248,15 @@ def policy_public_access(environment: Environment) -> Iterator[Fault]:
     if internet_ranges(environment.access.allowed):
         message = f"services would be open to these public ranges, {denied}"
         hint = "name only private ranges, and reach services through `access.gateway` or a host"
-        yield Fault(message, hint, ("access", "allowed"))
+        yield Violation(message, hint, ("access", "allowed"))
     if not environment.network.private_endpoints:
         message = f"services would be open to the subnets of the nodes, {denied}"
         path = ("network", "private_endpoints")
-        yield Fault(message, "leave `private_endpoints: false` out", path)
+        yield Violation(message, "leave `private_endpoints: false` out", path)
     if environment.owns_pool_nodes:
         vault = "the vault of a Batch account in mode UserSubscription"
         message = f"{vault} is open to Azure's services, {denied}"
-        yield Fault(message, "use `mode: BatchService`", ("batch", "mode"))
+        yield Violation(message, "use `mode: BatchService`", ("batch", "mode"))
 
 
 def _encrypted(environment: Environment) -> Iterator[tuple[str, DataPath, str]]:
@@ -281,7 +281,7 @@ def _encrypted(environment: Environment) -> Iterator[tuple[str, DataPath, str]]:
 
 
 @check("policy-key", Severity.ERROR, Subject.ENVIRONMENT)
-def policy_key(environment: Environment) -> Iterator[Fault]:
+def policy_key(environment: Environment) -> Iterator[Violation]:
     """Something with Azure's own keys, although the company requires customer-managed ones.
 
     Fairway gives the storage account such a key; other services cannot have one here.
@@ -303,4 +303,4 @@ def policy_key(environment: Environment) -> Iterator[Fault]:
             hint = "set `customer_managed_key: true` there"
         for kind, path, what in _encrypted(environment):
             if kind == wanted:
-                yield Fault(f"{what} {denied}", hint, path)
+                yield Violation(f"{what} {denied}", hint, path)

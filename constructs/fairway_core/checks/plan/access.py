@@ -6,7 +6,7 @@ from ipaddress import ip_network
 from typing import TYPE_CHECKING, Any
 
 from fairway_core.catalog.terraform_types import FIREWALLS, is_broad_role, opening_attributes
-from fairway_core.checks.check import Fault, Subject, check
+from fairway_core.checks.check import Subject, Violation, check
 from fairway_core.checks.resource_change import lower_text
 from fairway_core.findings import Severity
 from fairway_core.json_values import as_list, blocks, first_block
@@ -15,7 +15,7 @@ from fairway_core.review.attributes import HIDDEN, UNKNOWN, masked
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
-    from fairway_core.checks.check import Occurrence
+    from fairway_core.checks.check import Match
     from fairway_core.checks.resource_change import Changes, ResourceChange
 
 
@@ -41,7 +41,7 @@ _APPLY_FIRST = "name the ranges, or apply first what they come from"
 _KEEP = "keep what creates it in the environment file"
 
 
-def _changes(changes: Changes) -> Iterator[Occurrence]:
+def _changes(changes: Changes) -> Iterator[Match]:
     gone = {id(each) for each in _gone_with_their_homes(changes)}
     for change in changes:
         # Most resources cannot open anything.
@@ -97,13 +97,13 @@ def _firewalls(change: ResourceChange) -> list[str]:
     return [each for each in FIREWALLS if each != "network_profile" or change.type == _BATCH]
 
 
-@check("network-opened", Severity.WARNING, Subject.PLAN, at=_changes)
+@check("network-opened", Severity.WARNING, Subject.PLAN, select=_changes)
 def network_opened(
     address: str,
     type: str,  # noqa: A002
     before: Mapping[str, Any],
     after: Mapping[str, Any],
-) -> Iterator[Fault]:
+) -> Iterator[Violation]:
     """A change that lets more of the outside in: rules of a network, or a service's firewall.
 
     Wrong:
@@ -122,13 +122,13 @@ def network_opened(
                 yield _unseen(address, name)
         yield from _opened_rules(address, _rules(type, before), _rules(type, after))
     elif type in _ASSOCIATIONS and not after:
-        yield Fault(f"`{address}` would be destroyed: its rules would no longer apply", _KEEP)
+        yield Violation(f"`{address}` would be destroyed: its rules would no longer apply", _KEEP)
     elif after:
         yield from _opened_service(address, before, after)
 
 
-def _unseen(address: str, what: str) -> Fault:
-    return Fault(
+def _unseen(address: str, what: str) -> Violation:
+    return Violation(
         f"`{address}`: {what} is marked as a secret, so nobody can see whom it admits",
         "remove the mark: whom it admits is not a secret",
     )
@@ -142,7 +142,7 @@ def _rules(type: str, attributes: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 def _opened_rules(
     address: str, before: list[Mapping[str, Any]], after: list[Mapping[str, Any]]
-) -> Iterator[Fault]:
+) -> Iterator[Violation]:
     if not before and any(_BASTION in map(str.lower, _sources(rule)) for rule in after):
         # A new Bastion, which people may reach from anywhere, but only over HTTPS.
         after = [rule for rule in after if _ports(rule) != {"443"}]
@@ -156,13 +156,13 @@ def _opened_rules(
             continue
         outside = sorted(source for source in _sources(rule) if _is_outside(source))
         if not _sources(rule):
-            yield Fault(
+            yield Violation(
                 f"rule `{name}` of `{address}` would admit sources that are known only after apply",
                 _APPLY_FIRST,
             )
         if outside:
             sources, ports = ", ".join(outside), ", ".join(sorted(_ports(rule)) or ["*"])
-            yield Fault(
+            yield Violation(
                 f"rule `{name}` of `{address}` would admit {sources} on port {ports}",
                 "name the ranges that you work from",
             )
@@ -170,7 +170,7 @@ def _opened_rules(
         if was.get("access") == "Deny" and _shape(new.get(name, {})) != _shape(was):
             does = "be another" if new.get(name, {}).get("access") == "Deny" else "be removed"
             message = f"rule `{name}` of `{address}`, which denies access, would {does}"
-            yield Fault(message, "keep it, or make sure that nothing gets in without it")
+            yield Violation(message, "keep it, or make sure that nothing gets in without it")
 
 
 def _shape(rule: Mapping[str, Any]) -> object:
@@ -203,7 +203,7 @@ def _is_outside(source: str) -> bool:
 
 def _opened_service(
     address: str, before: Mapping[str, Any], after: Mapping[str, Any]
-) -> Iterator[Fault]:
+) -> Iterator[Violation]:
     closed, walls = dict(_walls(before)), dict(_walls(after))
     is_closed = after.get(_PUBLIC) is False
     opened = {
@@ -219,14 +219,14 @@ def _opened_service(
     for attribute, value in opened.items():
         if not (ranged and attribute == _PUBLIC):
             text = str(value).lower() if isinstance(value, bool) else value
-            yield Fault(f"`{address}` would open: {attribute} = {text}", "keep it closed")
+            yield Violation(f"`{address}` would open: {attribute} = {text}", "keep it closed")
     for block, new in walls.items():
         if new is HIDDEN:
             yield _unseen(address, block)
         elif UNKNOWN in (new, first_block(new).get("default_action")):
             if not opened and not is_closed:
                 message = f"`{address}`: whom {block} admits is known only after apply"
-                yield Fault(message, _APPLY_FIRST)
+                yield Violation(message, _APPLY_FIRST)
         else:
             old = {} if ranged else first_block(closed.get(block))
             is_said = is_closed or (bool(opened) and not ranged)
@@ -235,16 +235,16 @@ def _opened_service(
 
 def _admitted(
     address: str, block: str, old: Mapping[str, Any], new: Mapping[str, Any], *, is_said: bool
-) -> Iterator[Fault]:
+) -> Iterator[Violation]:
     if new.get("default_action") == "Allow" and old.get("default_action") != "Allow":
         message = f"`{address}` would open: {block} admits every network"
-        yield Fault(message, "default_action = Deny")
+        yield Violation(message, "default_action = Deny")
     added = _ranges(new) - _ranges(old)
     if is_said:  # unknown ranges open nothing more
         added -= {_LATER}
     if added:
         hint = _APPLY_FIRST if _LATER in added else "name the ranges that you work from"
-        yield Fault(f"`{address}` would admit {', '.join(sorted(added))}", hint)
+        yield Violation(f"`{address}` would admit {', '.join(sorted(added))}", hint)
 
 
 def _walls(attributes: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
@@ -287,7 +287,7 @@ def _is_own(after: Mapping[str, Any], unknown: Mapping[str, Any], own: Collectio
 
 
 @check("wider-grant", Severity.WARNING, Subject.PLAN)
-def wider_grant(changes: Changes, own: Collection[str]) -> Iterator[Fault]:
+def wider_grant(changes: Changes, own: Collection[str]) -> Iterator[Violation]:
     """A new role assignment, a wider scope, a role that allows more, or a newly trusted token.
 
     A role that the environment assigns to its own identity on a single resource is not
@@ -307,7 +307,7 @@ def wider_grant(changes: Changes, own: Collection[str]) -> Iterator[Fault]:
         if change.type in _GRANTS and change.acts and (after := change.shown("after")):
             is_own = _is_own(change.after, change.unknown, own)
             for message, hint in _granted(change.address, change.shown("before"), after, is_own):
-                yield Fault(message, hint, (change.address,))
+                yield Violation(message, hint, (change.address,))
 
 
 def _granted(

@@ -7,8 +7,8 @@ from ipaddress import ip_network
 from typing import TYPE_CHECKING, Any
 
 from fairway_core.catalog.disks import is_inconvertible
-from fairway_core.checks.check import Fault, Subject, check
-from fairway_core.checks.losses import LIFE_CYCLE, change_losses, deletion_losses
+from fairway_core.checks.check import Subject, Violation, check
+from fairway_core.checks.losses import MANAGEMENT_POLICY, change_losses, deletion_losses
 from fairway_core.checks.resource_change import (
     LOCK,
     deleted,
@@ -22,7 +22,7 @@ from fairway_core.json_values import first_block, leaves
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
-    from fairway_core.checks.check import Occurrence
+    from fairway_core.checks.check import Match
     from fairway_core.checks.resource_change import Changes, ResourceChange
 
 _CONTAINER = "azurerm_storage_container"
@@ -32,7 +32,7 @@ _KUBERNETES = "azurerm_kubernetes_cluster"
 _LIMITED = (_DISK, _MACHINE, _SUBNET, _KUBERNETES)
 
 
-def _changes(changes: Changes) -> Iterator[Occurrence]:
+def _changes(changes: Changes) -> Iterator[Match]:
     changes = [one for one in changes if one.acts]
     gone = frozenset(str(each.get("id")) for each in deleted(changes))
     created = frozenset(
@@ -42,14 +42,14 @@ def _changes(changes: Changes) -> Iterator[Occurrence]:
     )
     for each in changes:
         # A new resource removes nothing, except a life cycle.
-        if each.actions != ["create"] or each.type == LIFE_CYCLE:
+        if each.actions != ["create"] or each.type == MANAGEMENT_POLICY:
             yield (each.address,), {"change": each, "gone": gone, "created": created}
 
 
-@check("data-loss", Severity.ERROR, Subject.PLAN, at=_changes)
+@check("data-loss", Severity.ERROR, Subject.PLAN, select=_changes)
 def data_loss(
     change: ResourceChange, *, gone: Collection[str], created: Collection[tuple[str, str]]
-) -> Iterator[Fault]:
+) -> Iterator[Violation]:
     """A change that loses data now or later: a disk or a lock goes, or less is kept than before.
 
     To accept it, name the resource's address on the command line. Deleted or
@@ -75,14 +75,14 @@ def data_loss(
     if not ways and "forget" not in change.actions and change.actions != ["delete"]:
         ways = list(change_losses(change, created))
     if ways:
-        yield Fault(
+        yield Violation(
             f"`{change.address}` {'; '.join(ways)}",
             "keep it as it is, or copy its data first; to accept the loss: pass "
             f"--allow {shlex.quote(change.address)}",
         )
 
 
-def _sizes(changes: Changes, others: Changes) -> Iterator[Occurrence]:
+def _sizes(changes: Changes, others: Changes) -> Iterator[Match]:
     for each in changes:
         if (each.type == _SUBNET and each.goes) or (each.type in _LIMITED and each.updates):
             users = list(_users((*changes, *others), each)) if each.type == _SUBNET else []
@@ -107,8 +107,8 @@ def _users(changes: Changes, subnet: ResourceChange) -> Iterator[str]:
             yield other.address
 
 
-@check("refused-by-azure", Severity.ERROR, Subject.PLAN, at=_sizes)
-def refused_by_azure(change: ResourceChange, *, users: Collection[str]) -> Iterator[Fault]:
+@check("refused-by-azure", Severity.ERROR, Subject.PLAN, select=_sizes)
+def refused_by_azure(change: ResourceChange, *, users: Collection[str]) -> Iterator[Violation]:
     """A change that Terraform plans and Azure refuses, in the middle of an apply.
 
     A disk cannot shrink, nor change to or from Premium SSD v2 or Ultra. A subnet in use cannot be
@@ -129,13 +129,13 @@ def refused_by_azure(change: ResourceChange, *, users: Collection[str]) -> Itera
             yield from _narrower(address, before, after, users)
         elif users:
             message = f"`{address}` would be deleted while {_some(users)} it: Azure refuses that"
-            yield Fault(message, "first delete what is in it, or keep it")
+            yield Violation(message, "first delete what is in it, or keep it")
         return
     if change.type == _KUBERNETES:
         later, earlier = (minor_version(side) for side in (before, after))
         if later and earlier and earlier < later:
             message = f"`{address}` would go back from Kubernetes 1.{later} to 1.{earlier}"
-            yield Fault(message, f'keep "1.{later}"')
+            yield Violation(message, f'keep "1.{later}"')
         return
     if change.type == _MACHINE:
         before, after = (first_block(side.get("os_disk")) for side in (before, after))
@@ -144,12 +144,12 @@ def refused_by_azure(change: ResourceChange, *, users: Collection[str]) -> Itera
         what = f"the system disk of `{address}`" if change.type == _MACHINE else f"`{address}`"
         message = f"{what} would shrink from {old} to {new} GiB, and Azure shrinks no disk"
         new_one = "machine" if change.type == _MACHINE else "file system"
-        yield Fault(message, f"keep the size, or make a new {new_one} and copy the data")
+        yield Violation(message, f"keep the size, or make a new {new_one} and copy the data")
     was, kind = str(before.get("storage_account_type")), str(after.get("storage_account_type"))
     fixed = is_inconvertible(was) or is_inconvertible(kind)
     if fixed and was != kind and after.get("storage_account_type"):
         change_ = f"`{address}` would change from {was} to {kind}"
-        yield Fault(
+        yield Violation(
             f"{change_}, which Azure does for no existing disk",
             "keep the kind, or create a new file system and copy the data",
         )
@@ -157,13 +157,13 @@ def refused_by_azure(change: ResourceChange, *, users: Collection[str]) -> Itera
 
 def _narrower(
     address: str, before: Mapping[str, Any], after: Mapping[str, Any], users: Collection[str]
-) -> Iterator[Fault]:
+) -> Iterator[Violation]:
     old, new = before.get("address_prefixes"), after.get("address_prefixes")
     if not users or not isinstance(old, list) or not isinstance(new, list):
         return
     lost = [each for each in old if not _is_within(each, new)]
     if lost:
-        yield Fault(
+        yield Violation(
             f"`{address}` would lose {', '.join(map(str, lost))}, which {_some(users)}: "
             "Azure refuses that",
             "keep `address_space`; to move, deploy an environment with another name beside "
@@ -191,7 +191,7 @@ def _is_within(range_: Any, others: Sequence[Any]) -> bool:
 
 
 @check("held-by-lock", Severity.ERROR, Subject.PLAN)
-def held_by_lock(changes: Changes) -> Iterator[Fault]:
+def held_by_lock(changes: Changes) -> Iterator[Violation]:
     """Something is deleted below a lock, such as a role on a locked account: Azure refuses that.
 
     `fairway plan --allow LOCK` plans it without the lock; `fairway deploy` applies that, and then
@@ -215,11 +215,11 @@ def held_by_lock(changes: Changes) -> Iterator[Fault]:
             if lock.before
             else "deploy it by `fairway deploy`, which makes the lock afterwards"
         )
-        yield Fault(message, hint, (each.address,))
+        yield Violation(message, hint, (each.address,))
 
 
 @check("unlocked", Severity.WARNING, Subject.PLAN)
-def unlocked(changes: Changes) -> Iterator[Fault]:
+def unlocked(changes: Changes) -> Iterator[Violation]:
     """A resource that is in Azure without the lock that the environment file asks for.
 
     Its lock was taken away, for a deployment that stopped or by hand; or `protect` is new.
@@ -241,7 +241,7 @@ def unlocked(changes: Changes) -> Iterator[Fault]:
     for each in changes:
         on = there.get(lower_text(each.after, "scope"))
         if on is not None and each.type == LOCK and each.actions == ["create"]:
-            yield Fault(
+            yield Violation(
                 f"`{on}` is in Azure without its lock: this makes `{each.address}`",
                 "apply it soon: until then anyone with the right to delete it can",
                 (each.address,),

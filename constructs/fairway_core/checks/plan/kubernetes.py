@@ -6,7 +6,7 @@ import re
 from ipaddress import IPv4Network
 from typing import TYPE_CHECKING, Any
 
-from fairway_core.checks.check import Fault, Subject, check
+from fairway_core.checks.check import Subject, Violation, check
 from fairway_core.checks.resource_change import NODE_POOL, changed, minor_version
 from fairway_core.findings import Severity
 from fairway_core.json_values import as_list, first_block, leaves, value_at
@@ -29,8 +29,8 @@ _ROTATED = (
 _VERSIONS = {_CLUSTER: "kubernetes_version", NODE_POOL: "orchestrator_version"}
 
 
-@check("api-server-opened", Severity.WARNING, Subject.PLAN, at=changed(_CLUSTER))
-def api_server_opened(change: ResourceChange) -> Iterator[Fault]:
+@check("api-server-opened", Severity.WARNING, Subject.PLAN, select=changed(_CLUSTER))
+def api_server_opened(change: ResourceChange) -> Iterator[Violation]:
     """A Kubernetes API server that more addresses reach than before, or with local accounts.
 
     Wrong:
@@ -49,7 +49,7 @@ def api_server_opened(change: ResourceChange) -> Iterator[Fault]:
     if not after.get("local_account_disabled") and (
         not before or before.get("local_account_disabled")
     ):
-        yield Fault(
+        yield Violation(
             f"`{change.address}` would have local accounts, whose credentials are in Terraform's "
             "state",
             "local_account_disabled = true",
@@ -61,14 +61,14 @@ def api_server_opened(change: ResourceChange) -> Iterator[Fault]:
     # The address of a NAT gateway that the same plan creates is known only after apply.
     unknown = True in leaves(value_at(change.unknown, _RANGES))
     if not new and not unknown and not (was_open and not old):
-        yield Fault(
+        yield Violation(
             f"the API server of `{change.address}` would be open to every address",
             "keep what creates `api_server:` in the environment file",
         )
     # Any range narrows a server that was open to all.
     added = [] if was_open and not old else sorted(filter(_is_outside, new - old))
     if added:
-        yield Fault(
+        yield Violation(
             f"the API server of `{change.address}` would admit {', '.join(added)}",
             "name the ranges that you work from",
         )
@@ -86,8 +86,8 @@ def _is_outside(range_: str) -> bool:
         return True
 
 
-@check("upgraded-nodes", Severity.WARNING, Subject.PLAN, at=changed(_CLUSTER, NODE_POOL))
-def upgraded_nodes(change: ResourceChange) -> Iterator[Fault]:
+@check("upgraded-nodes", Severity.WARNING, Subject.PLAN, select=changed(_CLUSTER, NODE_POOL))
+def upgraded_nodes(change: ResourceChange) -> Iterator[Violation]:
     """Another version of Kubernetes: AKS replaces one node after another, and ends what runs there.
 
     Wrong:
@@ -107,15 +107,15 @@ def upgraded_nodes(change: ResourceChange) -> Iterator[Fault]:
     hint = "apply it when nothing runs, or when jobs can start again from their checkpoints"
     if was and version and version > was + 1:
         hint += f"\nAzure skips no minor version that it still supports: first deploy 1.{was + 1}"
-    yield Fault(
+    yield Violation(
         f"the nodes of `{change.address}` would be replaced one by one, for Kubernetes {new} "
         f"in place of {old}: what runs on each ends",
         hint,
     )
 
 
-@check("replaced-system-nodes", Severity.WARNING, Subject.PLAN, at=changed(_CLUSTER))
-def replaced_system_nodes(change: ResourceChange) -> Iterator[Fault]:
+@check("replaced-system-nodes", Severity.WARNING, Subject.PLAN, select=changed(_CLUSTER))
+def replaced_system_nodes(change: ResourceChange) -> Iterator[Violation]:
     """Other nodes for the system of a Kubernetes cluster: what stands on them begins anew.
 
     The provider moves it to a second pool while it makes the first one again. Jobs go on; their
@@ -138,15 +138,15 @@ def replaced_system_nodes(change: ResourceChange) -> Iterator[Fault]:
     )
     differ = [name for name in _ROTATED if new.get(name) is not None and old.get(name) != new[name]]
     if change.updates and differ:
-        yield Fault(
+        yield Violation(
             f"the system's nodes of `{change.address}` would be replaced, as "
             f"{', '.join(differ)} changes: jobs go on, and what directs them is away for minutes",
             "apply it when nothing starts",
         )
 
 
-@check("lost-cluster", Severity.WARNING, Subject.PLAN, at=changed(_CLUSTER))
-def lost_cluster(change: ResourceChange) -> Iterator[Fault]:
+@check("lost-cluster", Severity.WARNING, Subject.PLAN, select=changed(_CLUSTER))
+def lost_cluster(change: ResourceChange) -> Iterator[Violation]:
     """A Kubernetes cluster that is deleted or recreated: all that runs in it ends.
 
     Wrong:
@@ -158,15 +158,15 @@ def lost_cluster(change: ResourceChange) -> Iterator[Fault]:
           {actions: [update], before: {sku_tier: Free}, after: {sku_tier: Standard}}
     """
     if change.goes:
-        yield Fault(
+        yield Violation(
             f"`{change.address}` would be {change.fate}{change.because}: every job in the cluster "
             "ends, and its queues are lost",
             "apply it when nothing runs or waits; file systems keep their data",
         )
 
 
-@check("loosened-policy", Severity.WARNING, Subject.PLAN, at=changed("azurerm_storage_blob"))
-def loosened_policy(change: ResourceChange) -> Iterator[Fault]:
+@check("loosened-policy", Severity.WARNING, Subject.PLAN, select=changed("azurerm_storage_blob"))
+def loosened_policy(change: ResourceChange) -> Iterator[Violation]:
     """A policy of what may run in a Kubernetes cluster that no longer refuses what it refused.
 
     A rule that only takes more, such as the tolerations of a pool that is added, counts too.
@@ -206,14 +206,14 @@ def loosened_policy(change: ResourceChange) -> Iterator[Fault]:
         if {**was, "validations": ()} != {**now, "validations": ()}:
             differ.append("what it is about")
         if differ:
-            yield Fault(
+            yield Violation(
                 f"`{name}` would refuse something else than before: {'; '.join(differ)}",
                 "look at both sides in the plan: all who may submit jobs may use what is let in",
             )
 
 
-@check("left-namespace", Severity.WARNING, Subject.PLAN, at=changed("azurerm_storage_blob"))
-def left_namespace(change: ResourceChange) -> Iterator[Fault]:
+@check("left-namespace", Severity.WARNING, Subject.PLAN, select=changed("azurerm_storage_blob"))
+def left_namespace(change: ResourceChange) -> Iterator[Violation]:
     """Another namespace for the jobs of a Kubernetes cluster: the one before stays as it is.
 
     Flux deletes nothing that the manifests no longer have.
@@ -240,15 +240,15 @@ def left_namespace(change: ResourceChange) -> Iterator[Fault]:
     later = _namespaces(new)
     to = ", ".join(f"`{each}`" for each in sorted(later))
     for name in sorted(_namespaces(old) - later) if later and _policies(old) else ():
-        yield Fault(
+        yield Violation(
             f"the namespace `{name}` would stay in the cluster, with its jobs and their rules: "
             f"targets would lead to {to}",
             f"apply it when nothing runs or waits, and then: kubectl delete namespace {name}",
         )
 
 
-@check("moved-volume", Severity.WARNING, Subject.PLAN, at=changed("azurerm_storage_blob"))
-def moved_volume(change: ResourceChange) -> Iterator[Fault]:
+@check("moved-volume", Severity.WARNING, Subject.PLAN, select=changed("azurerm_storage_blob"))
+def moved_volume(change: ResourceChange) -> Iterator[Violation]:
     """A volume of a Kubernetes cluster that comes from elsewhere under the name that it had.
 
     The API server refuses it, as the source of a volume is immutable, and Flux then applies nothing
@@ -280,7 +280,7 @@ def moved_volume(change: ResourceChange) -> Iterator[Fault]:
     if old and change.unknown.get("source_content") is True:
         kept = [each["metadata"]["name"] for each in old.values() if _is_volume(each)]
         if kept:
-            yield Fault(
+            yield Violation(
                 f"the volumes {', '.join(f'`{name}`' for name in kept)} could come from elsewhere "
                 "under their names, which Kubernetes refuses: that is known only after apply",
                 "deploy the stacks before this one first, and plan it again",
@@ -291,7 +291,7 @@ def moved_volume(change: ResourceChange) -> Iterator[Fault]:
         if _is_volume(each) and now and _source(was) != _source(now):
             name, claim = each["metadata"]["name"], first_block(was.get("claimRef"))
             made = f"deployment/fairway-head pvc/{claim.get('name', 'NAME')} pv/{name}"
-            yield Fault(
+            yield Violation(
                 f"the volume `{name}` would come from elsewhere under its name, which Kubernetes "
                 "refuses: Flux would apply nothing of its folder any more",
                 "give the file system another name in the environment file, or deploy when nothing "

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from fairway_core.catalog.sizes import known_size
 from fairway_core.catalog.terraform_types import reimage_attributes, server_of
-from fairway_core.checks.check import Fault, Subject, check
+from fairway_core.checks.check import Subject, Violation, check
 from fairway_core.checks.resource_change import (
     NODE_POOL,
     POOL,
@@ -23,7 +23,7 @@ from fairway_core.naming import NAME_TAG, ROLE_TAG
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
-    from fairway_core.checks.check import Occurrence
+    from fairway_core.checks.check import Match
     from fairway_core.checks.resource_change import Changes, ResourceChange
 
 _MACHINES = ("azurerm_linux_virtual_machine", "azurerm_windows_virtual_machine")
@@ -32,8 +32,8 @@ _SAVE = "apply it when nothing runs on them, and save what is on their own disks
 _BOOTS = "keep its `mounts:`, `idle:` and `monitoring:`, with which a single VM boots; or "
 
 
-@check("mixed-nodes", Severity.WARNING, Subject.PLAN, at=changed(*SCALE_SETS, POOL))
-def mixed_nodes(change: ResourceChange) -> Iterator[Fault]:
+@check("mixed-nodes", Severity.WARNING, Subject.PLAN, select=changed(*SCALE_SETS, POOL))
+def mixed_nodes(change: ResourceChange) -> Iterator[Violation]:
     """A change to what new nodes are made with: running nodes stay as they were until reimaged.
 
     With another upgrade mode than Manual, Azure reimages them itself.
@@ -63,7 +63,7 @@ def mixed_nodes(change: ResourceChange) -> Iterator[Fault]:
     nodes = _counted(count, change)
     if type_ != POOL and str(before.get("upgrade_mode") or "Manual") != "Manual":
         message = f"Azure would reimage {nodes}, as {what} changes"
-        yield Fault(f"{message}: what runs on them ends", "apply it when nothing runs on them")
+        yield Violation(f"{message}: what runs on them ends", "apply it when nothing runs on them")
         return
     if differ == ["extension"]:
         # Instances get their extensions, and keep their disks. Source: Azure documentation, Virtual
@@ -75,7 +75,7 @@ def mixed_nodes(change: ResourceChange) -> Iterator[Fault]:
         )
     else:
         until, hint = "reimaged", _how_to_reimage(type_, before)
-    yield Fault(
+    yield Violation(
         f"{nodes} would keep the old {what} until each is {until}: old and "
         "new nodes would be mixed",
         hint,
@@ -104,15 +104,15 @@ def _all_of(scale_set: Mapping[str, Any]) -> str:
     return f"--resource-group {group} --name {name} --instance-ids '*'"
 
 
-def _changed_nodes(changes: Changes, others: Changes) -> Iterator[Occurrence]:
+def _changed_nodes(changes: Changes, others: Changes) -> Iterator[Match]:
     accounts = {each.get("name") for each in deleted((*changes, *others), _ACCOUNT)}
     for path, found in changed(*SCALE_SETS, POOL, NODE_POOL, *_MACHINES)(changes):
         account = found["change"].before.get("account_name")
         yield path, {**found, "account_stays": account not in accounts}
 
 
-@check("lost-nodes", Severity.WARNING, Subject.PLAN, at=_changed_nodes)
-def lost_nodes(change: ResourceChange, *, account_stays: bool) -> Iterator[Fault]:
+@check("lost-nodes", Severity.WARNING, Subject.PLAN, select=_changed_nodes)
+def lost_nodes(change: ResourceChange, *, account_stays: bool) -> Iterator[Violation]:
     """A change that destroys or restarts nodes: what runs on them ends.
 
     What is on the disks of nodes that are destroyed goes with them.
@@ -141,11 +141,11 @@ def lost_nodes(change: ResourceChange, *, account_stays: bool) -> Iterator[Fault
             ends += ", and its jobs stay in the account without nodes"
         boots = single and ["custom_data"] in (change.raw["change"].get("replace_paths") or ())
         hint = f"{_BOOTS if boots else ''}{_SAVE}"
-        yield Fault(f"{subject} would be {change.fate}{why}: {ends}", hint)
+        yield Violation(f"{subject} would be {change.fate}{why}: {ends}", hint)
 
 
 @check("lower-maximum", Severity.WARNING, Subject.PLAN)
-def lower_maximum(outputs: Mapping[str, Mapping[str, Any]]) -> Iterator[Fault]:
+def lower_maximum(outputs: Mapping[str, Mapping[str, Any]]) -> Iterator[Violation]:
     """A target that may have fewer nodes than before: a job that asks for more waits for ever.
 
     Where the number is fixed before and after, the nodes themselves go, and `lost-nodes` says that;
@@ -174,7 +174,7 @@ def lower_maximum(outputs: Mapping[str, Mapping[str, Any]]) -> Iterator[Fault]:
             if engine == "slurm":
                 to = f" to {name}-{most - 1}" if most - 1 > now else ""
                 ends = f", and what runs on {name}-{now}{to} ends"
-            yield Fault(
+            yield Violation(
                 f"`{name}` would have at most {counted(now, 'node')}, {most} before: a job that "
                 f"asks for more waits for ever{ends}",
                 "apply it when no job holds more, nor waits for it",
@@ -198,15 +198,15 @@ def _of_targets(output: object) -> dict[str, tuple[str, int, int]]:
     return found
 
 
-def _fewer_or_stopped(change: ResourceChange) -> Iterator[Fault]:
+def _fewer_or_stopped(change: ResourceChange) -> Iterator[Violation]:
     fewer = _fewer(change.type, change.before, change.after)
     if fewer:
         message = f"{_counted(fewer, change)} would be destroyed, as it shrinks"
-        yield Fault(f"{message}: what runs on them ends", _SAVE)
+        yield Violation(f"{message}: what runs on them ends", _SAVE)
     stopped = stopped_for(change.before, change.after) if change.type in _MACHINES else []
     if stopped:
         message = f"`{change.address}`, a node, would restart, as {', '.join(stopped)} changes"
-        yield Fault(f"{message}: what runs there ends", "apply it when nothing runs on it")
+        yield Violation(f"{message}: what runs there ends", "apply it when nothing runs on it")
 
 
 def _nodes(type: str, attributes: Mapping[str, Any]) -> object:  # noqa: A002
@@ -255,8 +255,8 @@ def _without_nothing(value: Any) -> Any:
     return (parse_embedded(value) if isinstance(value, str) else value) or None
 
 
-@check("lost-infiniband", Severity.WARNING, Subject.PLAN, at=changed(*SCALE_SETS, POOL))
-def lost_infiniband(change: ResourceChange) -> Iterator[Fault]:
+@check("lost-infiniband", Severity.WARNING, Subject.PLAN, select=changed(*SCALE_SETS, POOL))
+def lost_infiniband(change: ResourceChange) -> Iterator[Violation]:
     """A change after which nodes would no longer reach each other over InfiniBand.
 
     Wrong:
@@ -277,7 +277,7 @@ def lost_infiniband(change: ResourceChange) -> Iterator[Fault]:
         size = known_size(_size(after))
         reasons.append(f"{size.name} has none" if size else "its new size is not known to have it")
     if reasons:
-        yield Fault(
+        yield Violation(
             f"`{change.address}` would lose InfiniBand: {'; '.join(reasons)}",
             "keep it as it was if jobs take several nodes",
         )

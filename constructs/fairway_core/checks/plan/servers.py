@@ -7,7 +7,7 @@ import shlex
 from typing import TYPE_CHECKING, Any
 
 from fairway_core.catalog.terraform_types import server_of
-from fairway_core.checks.check import Fault, Subject, check
+from fairway_core.checks.check import Subject, Violation, check
 from fairway_core.checks.resource_change import changed, deleted, lower_text, stopped_for
 from fairway_core.findings import Severity
 from fairway_core.json_values import as_list
@@ -17,14 +17,14 @@ from fairway_core.slurm.cluster import reads_state
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from fairway_core.checks.check import Occurrence
+    from fairway_core.checks.check import Match
     from fairway_core.checks.resource_change import Changes, ResourceChange
 
 _MACHINE = "azurerm_linux_virtual_machine"
 _ATTACHMENT = "azurerm_virtual_machine_data_disk_attachment"
 
 
-def _changed_servers(changes: Changes, others: Changes) -> Iterator[Occurrence]:
+def _changed_servers(changes: Changes, others: Changes) -> Iterator[Match]:
     gone = frozenset(str(each.get("id")) for each in deleted((*changes, *others)))
     attached = [each.before for each in changes if each.type == _ATTACHMENT]
     for path, found in changed(_MACHINE)(changes):
@@ -37,8 +37,8 @@ def _changed_servers(changes: Changes, others: Changes) -> Iterator[Occurrence]:
             yield path, {**found, "emptied": emptied, "moved": moved}
 
 
-@check("replaced-server", Severity.WARNING, Subject.PLAN, at=_changed_servers)
-def replaced_server(change: ResourceChange, *, emptied: bool, moved: bool) -> Iterator[Fault]:
+@check("replaced-server", Severity.WARNING, Subject.PLAN, select=_changed_servers)
+def replaced_server(change: ResourceChange, *, emptied: bool, moved: bool) -> Iterator[Violation]:
     """A file server or the Slurm scheduler that is recreated, restarted or destroyed.
 
     Wrong:
@@ -57,7 +57,9 @@ def replaced_server(change: ResourceChange, *, emptied: bool, moved: bool) -> It
     server = server_of(before)
     assert server is not None, "no others are looked at"
     if change.actions == ["delete"]:
-        yield Fault(f"{server.what} would be destroyed: {server.gone}", "unmount and drain first")
+        yield Violation(
+            f"{server.what} would be destroyed: {server.gone}", "unmount and drain first"
+        )
         return
     when = "apply it when little runs"
     old, new = _slurm(before), _slurm(after)
@@ -71,19 +73,19 @@ def replaced_server(change: ResourceChange, *, emptied: bool, moved: bool) -> It
         [server.meanwhile, *(filter(None, ends) if any(ends) else [server.stays])]
     )
     if change.goes:
-        yield Fault(f"{server.what} would be replaced{change.because}: {meanwhile}", when)
+        yield Violation(f"{server.what} would be replaced{change.because}: {meanwhile}", when)
     elif stopped := stopped_for(before, after):
         changed_ = ", ".join(stopped)
-        yield Fault(f"{server.what} would restart, as {changed_} changes: {meanwhile}", when)
+        yield Violation(f"{server.what} would restart, as {changed_} changes: {meanwhile}", when)
 
 
-@check("unreadable-state", Severity.ERROR, Subject.PLAN, at=_changed_servers)
+@check("unreadable-state", Severity.ERROR, Subject.PLAN, select=_changed_servers)
 def unreadable_state(
     change: ResourceChange,
     *,
     emptied: bool,
     moved: bool,  # noqa: ARG001  # for the other rule
-) -> Iterator[Fault]:
+) -> Iterator[Violation]:
     """Another release of Slurm that cannot read the jobs and the history on the scheduler's disk.
 
     A release reads what the three before it have left. It does not start with anything else, nor
@@ -104,7 +106,7 @@ def unreadable_state(
     old, new = _slurm(change.before), _slurm(change.after)
     if not old or not new or emptied or reads_state(new, of=old):
         return
-    yield Fault(
+    yield Violation(
         f"Slurm {new} does not start with the jobs and the history that {old} has left",
         "go there by a release between the two, each at most three after the one before: "
         "`slurm.packages` with its version; or begin anew, with another disk",
@@ -123,18 +125,18 @@ _PEERING, _ADDRESS = "azurerm_virtual_network_peering", "azurerm_public_ip"
 _OF_GATEWAY = "azurerm_nat_gateway_public_ip_association"
 
 
-def _staying(*types: str) -> Callable[[Changes], Iterator[Occurrence]]:
+def _staying(*types: str) -> Callable[[Changes], Iterator[Match]]:
     """Returns a function that yields changed resources of these types, unless all are deleted."""
 
-    def occurrences(changes: Changes) -> Iterator[Occurrence]:
+    def matches(changes: Changes) -> Iterator[Match]:
         if any(each.actions != ["delete"] for each in changes):
             yield from changed(*types)(changes)
 
-    return occurrences
+    return matches
 
 
-@check("lost-budget", Severity.WARNING, Subject.PLAN, at=_staying(*_BUDGETS))
-def lost_budget(change: ResourceChange) -> Iterator[Fault]:
+@check("lost-budget", Severity.WARNING, Subject.PLAN, select=_staying(*_BUDGETS))
+def lost_budget(change: ResourceChange) -> Iterator[Violation]:
     """A budget that is deleted: nobody gets mail about costs any more.
 
     Wrong:
@@ -147,14 +149,14 @@ def lost_budget(change: ResourceChange) -> Iterator[Fault]:
           {actions: [update], before: {amount: 100}, after: {amount: 200}}
     """
     if change.actions == ["delete"]:
-        yield Fault(
+        yield Violation(
             f"`{change.address}` would be deleted: nobody gets mail about costs any more",
             "keep `budget:` in the environment file, unless somebody else watches them",
         )
 
 
-@check("lost-gateway", Severity.WARNING, Subject.PLAN, at=_staying(_PEERING))
-def lost_gateway(change: ResourceChange) -> Iterator[Fault]:
+@check("lost-gateway", Severity.WARNING, Subject.PLAN, select=_staying(_PEERING))
+def lost_gateway(change: ResourceChange) -> Iterator[Violation]:
     """A network that no longer uses the VPN or ExpressRoute gateway of a peered network.
 
     Wrong:
@@ -168,14 +170,14 @@ def lost_gateway(change: ResourceChange) -> Iterator[Fault]:
           {actions: [create], after: {use_remote_gateways: true}}
     """
     if change.before.get("use_remote_gateways") and not change.after.get("use_remote_gateways"):
-        yield Fault(
+        yield Violation(
             f"`{change.address}` would lead to no VPN or ExpressRoute gateway any more: who comes "
             "in over it reaches nothing here, and nodes reach nothing behind it",
             "keep `gateway: true` of the peering, or have another way in first",
         )
 
 
-def _addresses(changes: Changes) -> Iterator[Occurrence]:
+def _addresses(changes: Changes) -> Iterator[Match]:
     """Yields the changed public addresses of NAT gateways."""
     used = {
         lower_text(each.before, "public_ip_address_id")
@@ -187,8 +189,8 @@ def _addresses(changes: Changes) -> Iterator[Occurrence]:
             yield path, found
 
 
-@check("new-address", Severity.WARNING, Subject.PLAN, at=_addresses)
-def new_address(change: ResourceChange) -> Iterator[Fault]:
+@check("new-address", Severity.WARNING, Subject.PLAN, select=_addresses)
+def new_address(change: ResourceChange) -> Iterator[Violation]:
     """Nodes that the internet would know by another address, as after another `zone`.
 
     Wrong:
@@ -208,7 +210,7 @@ def new_address(change: ResourceChange) -> Iterator[Fault]:
     if "create" in change.actions:
         shown = shlex.quote(str(change.before["id"]))
         hint += f": az network public-ip show --query ipAddress --ids {shown}"
-    yield Fault(
+    yield Violation(
         f"`{change.address}` would be {change.fate}{change.because}: the internet knows nodes by "
         f"{change.before.get('ip_address') or 'its address'} no longer",
         hint,

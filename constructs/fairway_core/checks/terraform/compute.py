@@ -8,7 +8,7 @@ from fairway_core.catalog import limit
 from fairway_core.catalog.disks import disk_kinds
 from fairway_core.catalog.limits import regions, regions_without_zones
 from fairway_core.catalog.sizes import known_size
-from fairway_core.checks.check import Fault, Subject, check
+from fairway_core.checks.check import Subject, Violation, check
 from fairway_core.checks.terraform.stack import referenced_address, resources_of_type
 from fairway_core.findings import Severity
 from fairway_core.json_values import number
@@ -16,7 +16,7 @@ from fairway_core.json_values import number
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from fairway_core.checks.check import Asked
+    from fairway_core.checks.check import CheckContext
     from fairway_core.checks.terraform.stack import Resources
 
 _SCALE_SET = "azurerm_linux_virtual_machine_scale_set"
@@ -24,8 +24,8 @@ _DISK = "azurerm_managed_disk"
 _ATTACHMENT = "azurerm_virtual_machine_data_disk_attachment"
 
 
-@check("broken-fabric", Severity.ERROR, Subject.TERRAFORM, at=resources_of_type(_SCALE_SET))
-def broken_fabric(arguments: Mapping[str, Any]) -> Iterator[Fault]:
+@check("broken-fabric", Severity.ERROR, Subject.TERRAFORM, select=resources_of_type(_SCALE_SET))
+def broken_fabric(arguments: Mapping[str, Any]) -> Iterator[Violation]:
     """A scale set of a size with InfiniBand whose nodes could not reach each other over it.
 
     InfiniBand needs one placement group, in one zone or none, with all nodes kept.
@@ -49,15 +49,15 @@ def broken_fabric(arguments: Mapping[str, Any]) -> Iterator[Fault]:
     }
     for argument, (value, why) in wanted.items():
         if arguments.get(argument) != value:
-            yield Fault(why, f"{argument} = {str(value).lower()}", (argument,))
+            yield Violation(why, f"{argument} = {str(value).lower()}", (argument,))
     if number(arguments.get("instances")) > most:
-        yield Fault(
+        yield Violation(
             f"a placement group holds {most} nodes", "make several scale sets", ("instances",)
         )
     if len(arguments.get("zones", ())) > 1:
-        yield Fault("InfiniBand does not reach another zone", "name one zone", ("zones",))
+        yield Violation("InfiniBand does not reach another zone", "name one zone", ("zones",))
     if arguments.get("capacity_reservation_group_id"):
-        yield Fault(
+        yield Violation(
             "a capacity reservation takes the nodes out of their placement group",
             "leave it out",
             ("capacity_reservation_group_id",),
@@ -68,9 +68,9 @@ def broken_fabric(arguments: Mapping[str, Any]) -> Iterator[Fault]:
     "local-accounts",
     Severity.ERROR,
     Subject.TERRAFORM,
-    at=resources_of_type("azurerm_kubernetes_cluster"),
+    select=resources_of_type("azurerm_kubernetes_cluster"),
 )
-def local_accounts(arguments: Mapping[str, Any]) -> Iterator[Fault]:
+def local_accounts(arguments: Mapping[str, Any]) -> Iterator[Violation]:
     """A Kubernetes cluster with local accounts: their certificates lie in Terraform's state.
 
     Anyone who can read the state can do anything in the cluster, and nothing shows who did it.
@@ -82,7 +82,7 @@ def local_accounts(arguments: Mapping[str, Any]) -> Iterator[Fault]:
         azurerm_kubernetes_cluster.kubernetes: {local_account_disabled: true}
     """
     if arguments.get("local_account_disabled") is not True:
-        yield Fault(
+        yield Violation(
             "it would have local accounts, whose credentials are in Terraform's state",
             "local_account_disabled = true",
             ("local_account_disabled",),
@@ -90,9 +90,12 @@ def local_accounts(arguments: Mapping[str, Any]) -> Iterator[Fault]:
 
 
 @check(
-    "batch-mpi-pool", Severity.ERROR, Subject.TERRAFORM, at=resources_of_type("azurerm_batch_pool")
+    "batch-mpi-pool",
+    Severity.ERROR,
+    Subject.TERRAFORM,
+    select=resources_of_type("azurerm_batch_pool"),
 )
-def batch_mpi_pool(arguments: Mapping[str, Any]) -> Iterator[Fault]:
+def batch_mpi_pool(arguments: Mapping[str, Any]) -> Iterator[Violation]:
     """A Batch pool on which a multi-instance task would stay active for ever.
 
     Wrong:
@@ -104,7 +107,7 @@ def batch_mpi_pool(arguments: Mapping[str, Any]) -> Iterator[Fault]:
     if arguments.get("inter_node_communication", "Enabled") != "Enabled":
         return  # each of its tasks takes one node
     if arguments.get("max_tasks_per_node", 1) != 1:
-        yield Fault(
+        yield Violation(
             "a multi-instance task needs one slot a node",
             "max_tasks_per_node = 1",
             ("max_tasks_per_node",),
@@ -115,14 +118,14 @@ def batch_mpi_pool(arguments: Mapping[str, Any]) -> Iterator[Fault]:
     spot = number(scale.get("target_low_priority_nodes"))
     if dedicated and spot:
         hint = "keep one of target_dedicated_nodes and target_low_priority_nodes"
-        yield Fault("the nodes of a job must not be mixed", hint, ("fixed_scale",))
+        yield Violation("the nodes of a job must not be mixed", hint, ("fixed_scale",))
     most = limit("batch_pool_nodes_batch_service")
     if dedicated + spot > most:
-        yield Fault(f"such a pool holds {most} nodes", "make several pools", ("fixed_scale",))
+        yield Violation(f"such a pool holds {most} nodes", "make several pools", ("fixed_scale",))
 
 
 @check("disk-in-other-zone", Severity.ERROR, Subject.TERRAFORM)
-def disk_in_other_zone(resources: Resources) -> Iterator[Fault]:
+def disk_in_other_zone(resources: Resources) -> Iterator[Violation]:
     """A disk that its VM cannot reach, because the two are in different zones.
 
     Wrong:
@@ -152,11 +155,11 @@ def disk_in_other_zone(resources: Resources) -> Iterator[Fault]:
         known = [zones[end] or "none" for end in ends if end in zones]
         if len(set(known)) > 1:
             message = f"the disk is in zone {known[0]}, and its VM in {known[1]}"
-            yield Fault(message, "put both in one zone", (_ATTACHMENT, name))
+            yield Violation(message, "put both in one zone", (_ATTACHMENT, name))
 
 
 @check("zoneless-disk", Severity.ERROR, Subject.TERRAFORM)
-def zoneless_disk(resources: Resources, asked: Asked) -> Iterator[Fault]:
+def zoneless_disk(resources: Resources, context: CheckContext) -> Iterator[Violation]:
     """A Premium SSD v2 or Ultra disk outside of a zone, in a region that may have zones.
 
     In a region with zones Azure makes such disks in a zone only. An environment file that says
@@ -173,8 +176,8 @@ def zoneless_disk(resources: Resources, asked: Asked) -> Iterator[Fault]:
     zoned = regions() - regions_without_zones()
     for name, disk in resources.get(_DISK, {}).items():
         sku, region = disk.get("storage_account_type"), disk.get("location")
-        if not (asked.zoneless or disk.get("zone")) and sku in zonal and region in zoned:
-            yield Fault(
+        if not (context.zoneless or disk.get("zone")) and sku in zonal and region in zoned:
+            yield Violation(
                 f"Azure makes {sku} disks of {region} only in a zone",
                 "name the `zone` of the stack, or take disks of kind `premium`; where the region "
                 'has none: ignore_checks=["zoneless-disk"]',

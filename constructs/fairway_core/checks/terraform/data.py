@@ -9,7 +9,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from fairway_core.catalog.terraform_types import FIREWALLS, holds_data, is_nested
-from fairway_core.checks.check import Fault, Subject, check
+from fairway_core.checks.check import Subject, Violation, check
 from fairway_core.checks.terraform.stack import every, referenced_address
 from fairway_core.findings import Severity
 from fairway_core.json_values import blocks
@@ -19,12 +19,12 @@ from fairway_core.secret_values import secret_reference
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from fairway_core.checks.check import Asked, Occurrence
+    from fairway_core.checks.check import CheckContext, Match
     from fairway_core.checks.terraform.stack import Resources
 
 
 @check("unprotected-data", Severity.ERROR, Subject.TERRAFORM)
-def unprotected_data(resources: Resources, asked: Asked) -> Iterator[Fault]:
+def unprotected_data(resources: Resources, context: CheckContext) -> Iterator[Violation]:
     """A resource that holds data and could be deleted, although `protect` is on.
 
     Terraform refuses to destroy it only with `prevent_destroy`, and Azure to delete it only
@@ -41,16 +41,16 @@ def unprotected_data(resources: Resources, asked: Asked) -> Iterator[Fault]:
     """
     locks = resources.get("azurerm_management_lock", {}).values()
     locked = {referenced_address(lock.get("scope")) for lock in locks}
-    for path, facts in every(resources) if asked.protect else ():
+    for path, facts in every(resources) if context.protect else ():
         type_, address = facts["type"], ".".join(map(str, path))
         if not holds_data(type_):
             continue
         if not facts["arguments"].get("lifecycle", {}).get("prevent_destroy"):
             message = "Terraform could destroy what this holds"
-            yield Fault(message, "lifecycle: prevent_destroy", path)
+            yield Violation(message, "lifecycle: prevent_destroy", path)
         if not is_nested(type_) and address not in locked:
             message = "Azure could delete what this holds"
-            yield Fault(message, "add a management lock CanNotDelete", path)
+            yield Violation(message, "add a management lock CanNotDelete", path)
 
 
 _SERVICES = (
@@ -89,7 +89,7 @@ def _vaults_of_batch(resources: Resources) -> set[str]:
 
 
 @check("public-service", Severity.ERROR, Subject.TERRAFORM)
-def public_service(resources: Resources, asked: Asked) -> Iterator[Fault]:
+def public_service(resources: Resources, context: CheckContext) -> Iterator[Violation]:
     """An account, a vault or a registry that answers everyone, or that nobody can reach.
 
     One that is closed to the internet needs a private endpoint, a subnet with a service
@@ -118,22 +118,22 @@ def public_service(resources: Resources, asked: Asked) -> Iterator[Fault]:
         arguments, rules = facts["arguments"], _rules_of(facts["arguments"])
         closed = arguments.get("public_network_access_enabled") is False
         denies = closed or any(rule.get("default_action") == "Deny" for rule in rules)
-        is_asked = arguments.get("name") in asked.public_accounts or (
-            type_ in _OPEN_WITHOUT_ENDPOINTS and not asked.private_endpoints
+        is_asked = arguments.get("name") in context.public_accounts or (
+            type_ in _OPEN_WITHOUT_ENDPOINTS and not context.private_endpoints
         )
         admits = not closed and any(rule.get(key) for rule in rules for key in _LETS_IN)
         if not denies and not is_asked:
             hint = "deny by default, and name the networks to admit"
-            yield Fault("every network may reach this", hint, (type_, name))
+            yield Violation("every network may reach this", hint, (type_, name))
         if denies and not admits and f"{type_}.{name}" not in served:
             hint = "give it a private endpoint, or name a subnet or a range with no private address"
-            yield Fault("nobody can reach this", hint, (type_, name))
+            yield Violation("nobody can reach this", hint, (type_, name))
 
 
 _ENCODED = re.compile(r"[A-Za-z0-9+/]{24,}={0,2}")
 
 
-def _texts(resources: Resources, outputs: Mapping[str, Any]) -> Iterator[Occurrence]:
+def _texts(resources: Resources, outputs: Mapping[str, Any]) -> Iterator[Match]:
     for path, facts in every(resources):
         arguments = facts["arguments"]
         for argument in ("custom_data", "user_data"):
@@ -157,8 +157,8 @@ def _decoded(text: str) -> str:
     return "\n".join(texts)
 
 
-@check("plain-secret", Severity.ERROR, Subject.TERRAFORM, at=_texts)
-def plain_secret(text: str) -> Iterator[Fault]:
+@check("plain-secret", Severity.ERROR, Subject.TERRAFORM, select=_texts)
+def plain_secret(text: str) -> Iterator[Violation]:
     """A key or a password in the start-up data of a VM, in a start task, or in an output.
 
     Anyone who may read the resource or the state can read all of these.
@@ -171,6 +171,6 @@ def plain_secret(text: str) -> Iterator[Fault]:
     """
     hint = "let the node's managed identity read it from the key vault"
     for what in secrets_in(text):
-        yield Fault(f"{what} is in plain text here", hint)
+        yield Violation(f"{what} is in plain text here", hint)
     if reference := secret_reference(text):
-        yield Fault(f"`{reference}` is a secret that everyone can read here", hint)
+        yield Violation(f"`{reference}` is a secret that everyone can read here", hint)

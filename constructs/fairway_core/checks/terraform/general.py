@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from fairway_core.catalog.terraform_types import takes_tags
-from fairway_core.checks.check import Fault, Subject, check
+from fairway_core.checks.check import Subject, Violation, check
 from fairway_core.checks.terraform.stack import Resources, every, resources_of_type
 from fairway_core.documents import FieldError
 from fairway_core.findings import Severity
@@ -29,8 +29,8 @@ _OF_GRANT = (
 )
 
 
-@check("untagged", Severity.ERROR, Subject.TERRAFORM, at=every)
-def untagged(type: str, arguments: Mapping[str, Any]) -> Iterator[Fault]:  # noqa: A002
+@check("untagged", Severity.ERROR, Subject.TERRAFORM, select=every)
+def untagged(type: str, arguments: Mapping[str, Any]) -> Iterator[Violation]:  # noqa: A002
     """A resource that could carry tags and lacks those by which it is found and billed.
 
     Wrong:
@@ -43,11 +43,13 @@ def untagged(type: str, arguments: Mapping[str, Any]) -> Iterator[Fault]:  # noq
     tags = arguments.get("tags", {})
     missing = [tag for tag in OWN_TAGS if tag not in tags]
     if takes_tags(type) and missing:
-        yield Fault(f"no tag {' nor '.join(missing)}", "give it the environment's tags", ("tags",))
+        yield Violation(
+            f"no tag {' nor '.join(missing)}", "give it the environment's tags", ("tags",)
+        )
 
 
-@check("azure-tags", Severity.ERROR, Subject.TERRAFORM, at=every)
-def azure_tags(type: str, arguments: Mapping[str, Any]) -> Iterator[Fault]:  # noqa: A002
+@check("azure-tags", Severity.ERROR, Subject.TERRAFORM, select=every)
+def azure_tags(type: str, arguments: Mapping[str, Any]) -> Iterator[Violation]:  # noqa: A002
     """Tags that Azure would refuse: too many, or a name that it does not take.
 
     A private DNS zone takes 15 tags, and keeps none whose name has a space or begins with a digit.
@@ -69,11 +71,11 @@ def azure_tags(type: str, arguments: Mapping[str, Any]) -> Iterator[Fault]:  # n
         require_valid_tags({str(name): str(value) for name, value in tags.items()})
         check_number(tags, of_zone=type == "azurerm_private_dns_zone")
     except FieldError as error:
-        yield Fault(str(error), error.hint, error.path)
+        yield Violation(str(error), error.hint, error.path)
 
 
-@check("azure-name", Severity.ERROR, Subject.TERRAFORM, at=every)
-def azure_name(type: str, arguments: Mapping[str, Any]) -> Iterator[Fault]:  # noqa: A002
+@check("azure-name", Severity.ERROR, Subject.TERRAFORM, select=every)
+def azure_name(type: str, arguments: Mapping[str, Any]) -> Iterator[Violation]:  # noqa: A002
     """A name that Azure would refuse: too long, or of characters that it does not take.
 
     A name that is taken in all of Azure ends in a stable suffix of eight characters, which
@@ -95,19 +97,19 @@ def azure_name(type: str, arguments: Mapping[str, Any]) -> Iterator[Fault]:  # n
     if "${" in known:
         return  # known only to Terraform
     if not rule.shortest <= len(known) <= rule.longest:
-        yield Fault(
+        yield Violation(
             f"`{name}` has {len(known)} characters",
             f"Azure takes {rule.shortest} to {rule.longest}",
             ("name",),
         )
     if not rule.signs and not rule.accepts(known):
-        yield Fault(f"Azure does not accept `{name}`", rule.takes, ("name",))
+        yield Violation(f"Azure does not accept `{name}`", rule.takes, ("name",))
 
 
 @check("name-taken", Severity.ERROR, Subject.TERRAFORM)
 def name_taken(
     resources: Resources, stack: str, subscription: str, taken: dict[Hashable, str]
-) -> Iterator[Fault]:
+) -> Iterator[Violation]:
     """A name that two resources of one kind would have in one place, where Azure has it once.
 
     Terraform would find that the second already exists, or change the first to be it. Resource
@@ -140,10 +142,10 @@ def name_taken(
         address = f"{stack}/{type_}.{id_}" if stack else f"{type_}.{id_}"
         first = taken.setdefault((type_, name, place, where), address)
         if first != address:
-            yield Fault(
+            yield Violation(
                 f"{first.removeprefix(f'{stack}/')} has the name `{arguments['name']}` already",
                 "name one of the two otherwise, or put it in another resource group: a stack or "
-                "place_in_group of a program, with another `environment`",
+                "use_resource_group of a program, with another `environment`",
                 (type_, id_, "name"),
             )
 
@@ -165,9 +167,12 @@ def _place(type_: str, arguments: Mapping[str, Any]) -> Hashable:
 
 
 @check(
-    "broad-role", Severity.ERROR, Subject.TERRAFORM, at=resources_of_type("azurerm_role_assignment")
+    "broad-role",
+    Severity.ERROR,
+    Subject.TERRAFORM,
+    select=resources_of_type("azurerm_role_assignment"),
 )
-def broad_role(arguments: Mapping[str, Any]) -> Iterator[Fault]:
+def broad_role(arguments: Mapping[str, Any]) -> Iterator[Violation]:
     """A role over everything, or one that does not say what it is for.
 
     Wrong:
@@ -180,13 +185,17 @@ def broad_role(arguments: Mapping[str, Any]) -> Iterator[Fault]:
     """
     role = arguments.get("role_definition_name")
     if role in ("Owner", "Contributor", "User Access Administrator"):
-        yield Fault(f"`{role}` allows far more than any node needs", "use a role for one service")
+        yield Violation(
+            f"`{role}` allows far more than any node needs", "use a role for one service"
+        )
     if not arguments.get("description"):
-        yield Fault("this role has no description", "describe its purpose in `description`")
+        yield Violation("this role has no description", "describe its purpose in `description`")
 
 
 @check("grant-taken", Severity.ERROR, Subject.TERRAFORM)
-def grant_taken(resources: Resources, stack: str, taken: dict[Hashable, str]) -> Iterator[Fault]:
+def grant_taken(
+    resources: Resources, stack: str, taken: dict[Hashable, str]
+) -> Iterator[Violation]:
     """A role that is granted twice to one principal on one resource, where Azure has it once.
 
     Terraform would stop at the second: `RoleAssignmentExists`.
@@ -203,11 +212,11 @@ def grant_taken(resources: Resources, stack: str, taken: dict[Hashable, str]) ->
         azurerm_role_assignment.people:
           {role_definition_name: Reader, scope: /a, principal_id: "2", description: People read}
     """
-    for occurrence, given in resources_of_type("azurerm_role_assignment")(resources):
+    for match, given in resources_of_type("azurerm_role_assignment")(resources):
         said = [str(given["arguments"].get(argument, "")).lower() for argument in _OF_GRANT]
         where = stack if "${" in "".join(said) else ""
-        address = ".".join(filter(None, (stack, *map(str, occurrence))))
+        address = ".".join(filter(None, (stack, *map(str, match))))
         first = taken.setdefault(("grant", where, *said), address)
         if first != address:
             message = f"{first.removeprefix(f'{stack}.')} grants the same role already"
-            yield Fault(message, "leave out one of the two", occurrence)
+            yield Violation(message, "leave out one of the two", match)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ipaddress import IPv4Network
 from typing import TYPE_CHECKING, Any
 
-from fairway_core.checks.check import Fault, Subject, check
+from fairway_core.checks.check import Subject, Violation, check
 from fairway_core.checks.terraform.stack import Resources, referenced_address, resources_of_type
 from fairway_core.findings import Severity
 from fairway_core.json_values import blocks
@@ -13,22 +13,22 @@ from fairway_core.json_values import blocks
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from fairway_core.checks.check import Asked, Occurrence
+    from fairway_core.checks.check import CheckContext, Match
 
 _INTERNET = frozenset({"*", "any", "internet", "0.0.0.0/0", "::/0", "0.0.0.0"})  # noqa: S104
 _HTTPS = "443"
 
 
-def _rules(resources: Resources, asked: Asked) -> Iterator[Occurrence]:
-    for_bastion = _bastion_groups(resources) if asked.bastion else set()
+def _rules(resources: Resources, context: CheckContext) -> Iterator[Match]:
+    for_bastion = _bastion_groups(resources) if context.bastion else set()
     for name, group in resources.get("azurerm_network_security_group", {}).items():
         for index, rule in enumerate(blocks(group.get("security_rule"))):
             path = ("azurerm_network_security_group", name, "security_rule", index)
-            yield path, {"rule": rule, "allowed": asked.allowed, "bastion": name in for_bastion}
+            yield path, {"rule": rule, "allowed": context.allowed, "bastion": name in for_bastion}
     for name, rule in resources.get("azurerm_network_security_rule", {}).items():
         address = referenced_address(rule.get("network_security_group_name")) or ""
         bastion = address.rpartition(".")[2] in for_bastion
-        facts = {"rule": rule, "allowed": asked.allowed, "bastion": bastion}
+        facts = {"rule": rule, "allowed": context.allowed, "bastion": bastion}
         yield ("azurerm_network_security_rule", name), facts
 
 
@@ -48,10 +48,10 @@ def _bastion_groups(resources: Resources) -> set[str]:
     return {group.rpartition(".")[2] for group in groups if group}
 
 
-@check("open-to-internet", Severity.ERROR, Subject.TERRAFORM, at=_rules)
+@check("open-to-internet", Severity.ERROR, Subject.TERRAFORM, select=_rules)
 def open_to_internet(
     rule: Mapping[str, Any], allowed: Sequence[IPv4Network], bastion: bool
-) -> Iterator[Fault]:
+) -> Iterator[Violation]:
     """A rule that lets the internet in, or a public range that `access.allowed` does not name.
 
     Azure Bastion's own subnet takes HTTPS from everywhere: that is what it is for.
@@ -75,7 +75,7 @@ def open_to_internet(
     sources = [rule.get("source_address_prefix"), *rule.get("source_address_prefixes", ())]
     for source in sources:
         if isinstance(source, str) and _is_open(source, allowed):
-            yield Fault(
+            yield Violation(
                 f"rule `{rule.get('name')}` admits `{source}`",
                 "name the ranges that you work from in `allowed`",
             )
@@ -108,7 +108,7 @@ _BASTION = "azurerm_bastion_host"
 
 
 @check("public-address", Severity.ERROR, Subject.TERRAFORM)
-def public_address(resources: Resources, asked: Asked) -> Iterator[Fault]:
+def public_address(resources: Resources, context: CheckContext) -> Iterator[Violation]:
     """A public address of anything but the NAT gateway or a Bastion that you asked for.
 
     Wrong:
@@ -122,24 +122,24 @@ def public_address(resources: Resources, asked: Asked) -> Iterator[Fault]:
           {public_ip_address_id: "${azurerm_public_ip.nat.id}"}
     """
     users = _users_of_addresses(resources)
-    asked_for = {_NAT, _BASTION} if asked.bastion else {_NAT}
+    asked_for = {_NAT, _BASTION} if context.bastion else {_NAT}
     for name in resources.get("azurerm_public_ip", {}):
         path, used_by = ("azurerm_public_ip", name), users.get(f"azurerm_public_ip.{name}", set())
         if unasked := ", ".join(sorted(used_by - asked_for)):
             hint = "reach it over the bastion or a private network"
-            yield Fault(f"this public address belongs to {unasked}", hint, path)
+            yield Violation(f"this public address belongs to {unasked}", hint, path)
         elif not used_by:
             message = "this public address belongs to nothing in its stack"
-            yield Fault(message, "remove it", path)
+            yield Violation(message, "remove it", path)
 
 
 @check(
     "public-interface",
     Severity.ERROR,
     Subject.TERRAFORM,
-    at=resources_of_type("azurerm_linux_virtual_machine_scale_set"),
+    select=resources_of_type("azurerm_linux_virtual_machine_scale_set"),
 )
-def public_interface(arguments: Mapping[str, Any]) -> Iterator[Fault]:
+def public_interface(arguments: Mapping[str, Any]) -> Iterator[Violation]:
     """A scale set whose nodes have public addresses.
 
     Wrong:
@@ -155,7 +155,7 @@ def public_interface(arguments: Mapping[str, Any]) -> Iterator[Fault]:
     for number, interface in enumerate(blocks(arguments.get("network_interface"))):
         for configuration in blocks(interface.get("ip_configuration")):
             if configuration.get("public_ip_address"):
-                yield Fault(
+                yield Violation(
                     "each node would have a public address",
                     "leave `public_ip_address` out: nodes reach the internet through the "
                     "NAT gateway",
@@ -163,8 +163,10 @@ def public_interface(arguments: Mapping[str, Any]) -> Iterator[Fault]:
                 )
 
 
-@check("public-pool", Severity.ERROR, Subject.TERRAFORM, at=resources_of_type("azurerm_batch_pool"))
-def public_pool(arguments: Mapping[str, Any]) -> Iterator[Fault]:
+@check(
+    "public-pool", Severity.ERROR, Subject.TERRAFORM, select=resources_of_type("azurerm_batch_pool")
+)
+def public_pool(arguments: Mapping[str, Any]) -> Iterator[Violation]:
     """A Batch pool whose nodes have public addresses.
 
     Wrong:
@@ -177,7 +179,7 @@ def public_pool(arguments: Mapping[str, Any]) -> Iterator[Fault]:
     """
     for network in blocks(arguments.get("network_configuration")):
         if network.get("public_address_provisioning_type") != "NoPublicIPAddresses":
-            yield Fault(
+            yield Violation(
                 "Azure would give the pool's nodes public addresses",
                 "public_address_provisioning_type = NoPublicIPAddresses",
                 ("network_configuration",),

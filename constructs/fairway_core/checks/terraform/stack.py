@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fairway_core.checks.check import Occurrence
+    from fairway_core.checks.check import Match
 
 Resources = Mapping[str, Mapping[str, Mapping[str, Any]]]
 """The resources of a stack: arguments by type and name."""
@@ -32,17 +32,17 @@ def _is_null(value: Any) -> bool:
     return value is None or value == "${null}"
 
 
-def resources_of_type(type: str) -> Callable[[Resources], Iterator[Occurrence]]:  # noqa: A002
+def resources_of_type(type: str) -> Callable[[Resources], Iterator[Match]]:  # noqa: A002
     """Returns a function that yields each resource of that type: `arguments`."""
 
-    def occurrences(resources: Resources) -> Iterator[Occurrence]:
+    def matches(resources: Resources) -> Iterator[Match]:
         for name, arguments in resources.get(type, {}).items():
             yield (type, name), {"arguments": arguments}
 
-    return occurrences
+    return matches
 
 
-def every(resources: Resources) -> Iterator[Occurrence]:
+def every(resources: Resources) -> Iterator[Match]:
     """Yields every resource: `type`, `arguments`."""
     for type_, named in resources.items():
         for name, arguments in named.items():

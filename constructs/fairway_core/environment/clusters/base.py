@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar, Literal, TypeVar
 
 from fairway_agent.quick import dataclass
-from fairway_core.cost.parts import Counts, Part, disks
+from fairway_core.cost.line_items import Counts, LineItem, disks
 from fairway_core.documents import Model
 from fairway_core.environment.clusters.node_rules import fits_local_disk
 from fairway_core.target import NodeRange
@@ -127,7 +127,7 @@ class HasSystemDisk(HasNodes):
         return fits_local_disk(self.size, self.os_gib)
 
     @property
-    def system_disks(self) -> list[Part]:
+    def system_disks(self) -> list[LineItem]:
         """The system disks to pay for."""
         return [] if self.has_local_disk else disks("premium", self.os_gib, self.counts)
 
@@ -173,7 +173,7 @@ class Manager(Model, defer_build=True):
         """Returns how many addresses it takes beside those of nodes, by the role of the subnet."""
         return {"compute": len(self.vms)}
 
-    def cost(self, endpoint: list[Part]) -> Iterator[tuple[str, list[Part]]]:
+    def cost(self, endpoint: list[LineItem]) -> Iterator[tuple[str, list[LineItem]]]:
         """Yields its billed resources; `endpoint` is a private endpoint, where there are any."""
         yield from ()
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import BeforeValidator
 
 from fairway_core.catalog import vm_size
-from fairway_core.cost.parts import Counts, Part, disks
+from fairway_core.cost.line_items import Counts, LineItem, disks
 from fairway_core.documents import FieldError, Model, require, rule
 from fairway_core.environment.clusters.machines import Nodes, minutes_between
 from fairway_core.environment.clusters.node_rules import ScaleSetNodes, prefers_local_disk
@@ -156,9 +156,9 @@ class Cluster(Nodes, defer_build=True):
         return self.nodes > 1 and prefers_local_disk(self.size, self.os_gib, self.eviction)
 
     @property
-    def system_disks(self) -> list[Part]:
+    def system_disks(self) -> list[LineItem]:
         """The system disks to pay for, which stopped nodes keep."""
-        counts = replace(self.counts, rest=self.nodes)
+        counts = replace(self.counts, idle=self.nodes)
         return [] if self.has_local_disk else disks("premium", self.os_gib, counts)
 
     @property

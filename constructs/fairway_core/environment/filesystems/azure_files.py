@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from pydantic import Field
 
 from fairway_core.catalog import limit
-from fairway_core.cost.parts import ONE, Part
+from fairway_core.cost.line_items import ONE, LineItem
 from fairway_core.environment.filesystems.base import FileSystem, mbps
 
 if TYPE_CHECKING:
@@ -42,9 +42,9 @@ class AzureFiles(FileSystem, defer_build=True):
         """The size in GiB."""
         return self.gib
 
-    def cost(self, zone: int | None) -> list[Part]:
+    def cost(self, zone: int | None) -> list[LineItem]:
         """Returns the provisioned size."""
-        return [Part(f"{self.gib} GiB", f"files/{self.copies(zone)}", ONE.times(self.gib))]
+        return [LineItem(f"{self.gib} GiB", f"files/{self.copies(zone)}", ONE.times(self.gib))]
 
     @property
     def is_zone_redundant(self) -> bool:

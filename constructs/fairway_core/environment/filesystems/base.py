@@ -12,7 +12,7 @@ from fairway_core.environment.values import MountPath
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from fairway_core.cost.parts import Part
+    from fairway_core.cost.line_items import LineItem
     from fairway_core.environment.clusters import AnyCluster
     from fairway_core.yaml_text import DataPath
 
@@ -76,7 +76,7 @@ class FileSystem(Model, defer_build=True):
         """Capacity of the file system in GiB."""
         raise NotImplementedError
 
-    def cost(self, zone: int | None) -> list[Part]:  # for kinds with copies
+    def cost(self, zone: int | None) -> list[LineItem]:  # for kinds with copies
         """Returns the billed parts, without its private endpoint; `zone` is the environment's. A
         kind without parts is billed with another resource."""
         return []

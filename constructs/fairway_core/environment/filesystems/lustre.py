@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 from pydantic import Field
 
 from fairway_core.catalog.limits import lustre_addresses, lustre_sizes
-from fairway_core.cost.parts import Part, without_meter
+from fairway_core.cost.line_items import LineItem, without_meter
 from fairway_core.documents import FieldError, Model, matching, rule
 from fairway_core.environment.filesystems.base import EnvironmentParts, FileSystem
 from fairway_core.environment.schedule import Day, Time
@@ -75,7 +75,7 @@ class Lustre(FileSystem, defer_build=True):
         """Its size, and the throughput that comes with it."""
         return ("Managed Lustre", f"{self.tib} TiB, {self.mbps_per_tib} MB/s per TiB")
 
-    def cost(self, zone: int | None) -> list[Part]:
+    def cost(self, zone: int | None) -> list[LineItem]:
         """Returns the file system as one part, whose price is unknown."""
         return without_meter("azurerm_managed_lustre_file_system", f"{self.tib} TiB")
 

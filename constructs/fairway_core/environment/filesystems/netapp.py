@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from pydantic import Field
 
 from fairway_core.catalog import limit
-from fairway_core.cost.parts import Part, netapp_pool
+from fairway_core.cost.line_items import LineItem, netapp_pool
 from fairway_core.documents import FieldError, rule
 from fairway_core.environment.filesystems.base import FileSystem, mbps
 
@@ -47,7 +47,7 @@ class NetApp(FileSystem, defer_build=True):
         """Its size and service level."""
         return ("NetApp Files volume", f"{self.size_gib:,} GiB, {self.service_level}")
 
-    def cost(self, zone: int | None) -> list[Part]:
+    def cost(self, zone: int | None) -> list[LineItem]:
         """Returns the price of the capacity pool that holds the volume."""
         return [netapp_pool(self.service_level, self.tib)]
 

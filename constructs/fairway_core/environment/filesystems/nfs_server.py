@@ -9,7 +9,7 @@ from pydantic import Field, WithJsonSchema
 
 from fairway_core.catalog import vm_size, vm_sizes
 from fairway_core.catalog.disks import disk_kind, disk_kinds
-from fairway_core.cost.parts import ONE, Part, disks, server, without_meter
+from fairway_core.cost.line_items import ONE, LineItem, disks, server, without_meter
 from fairway_core.documents import Check, FieldError, Model, matching, require, rule
 from fairway_core.environment.filesystems.base import EnvironmentParts, FileSystem
 from fairway_core.environment.values import SizeText, below_path, offered_size
@@ -216,7 +216,7 @@ class NfsServer(FileSystem, defer_build=True):
         """The size of all disks in GiB."""
         return self.disks.count * self.disks.gib
 
-    def cost(self, zone: int | None) -> list[Part]:
+    def cost(self, zone: int | None) -> list[LineItem]:
         """Returns the parts: the VM, its disks, and their backup."""
         own = self.disks
         counts, speed = ONE.times(own.count), {"iops": own.disk_iops, "mbps": own.disk_mbps}

@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 HOME = "/home"
 
 
-def optional_roles(filesystems: Mapping[str, FileSystem]) -> frozenset[str]:
+def dedicated_subnets(filesystems: Mapping[str, FileSystem]) -> frozenset[str]:
     """Returns the subnet roles that only some kinds of file systems need: `netapp`, `lustre`."""
     roles = (each.subnet_role for each in filesystems.values())
     return frozenset(role for role in roles if role and SUBNETS[role].filesystem)
 
 
-def speaks_nfs_3(filesystems: Mapping[str, FileSystem]) -> bool:
+def uses_nfs3(filesystems: Mapping[str, FileSystem]) -> bool:
     """Returns True if a server offers NFS 3, which needs several ports."""
     return any(3 in each.nfs_versions for each in filesystems.values())
 

@@ -346,8 +346,8 @@ class BatchEngine(Engine):
         if not host:
             message = f"the node `{node}` has no address now; it is {state_of(facts)}"
             raise UserError.of("no-node", message, f"see: fairway nodes list {self.target.name}")
-        bastion.require_tools(self.target.reach)
-        return host, bastion.settings(self.target.reach, host)
+        bastion.require_tools(self.target.ssh_route)
+        return host, bastion.settings(self.target.ssh_route, host)
 
     def _require_name(self, node: str) -> None:
         """Raises UserError for what is no node's name, and would lead to another address."""

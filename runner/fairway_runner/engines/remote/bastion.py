@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Mapping
 
-    from fairway_core.target import Reach
+    from fairway_core.target import SshRoute
 
 # Seconds until ssh gives up on a new connection: az has to start, ask Azure, and connect.
 _BASTION_TIMEOUT = 150
@@ -42,16 +42,16 @@ _PRIVATE = ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10")
 _FAULT = r"^error: (.+) \[([a-z-]+)\]\r?\n  (.+?)\r?$"
 
 
-def settings(reach: Reach | None, host: str) -> dict[str, str]:
+def settings(ssh_route: SshRoute | None, host: str) -> dict[str, str]:
     """Returns ssh's settings, by name, for the way to `host`."""
-    if reach is None:
+    if ssh_route is None:
         return {}
-    if reach.jump is not None:
-        return {"ProxyJump": ",".join(reach.jump)}
-    assert reach.bastion is not None, "one of the two ways"
-    name = reach.bastion.rpartition("/")[2]
+    if ssh_route.jump is not None:
+        return {"ProxyJump": ",".join(ssh_route.jump)}
+    assert ssh_route.bastion is not None, "one of the two ways"
+    name = ssh_route.bastion.rpartition("/")[2]
     # -I and -S: no variable or package of the user changes its behavior, or slows it down.
-    words = shlex.join([sys.executable, "-I", "-S", __file__, reach.bastion])
+    words = shlex.join([sys.executable, "-I", "-S", __file__, ssh_route.bastion])
     return {
         "ProxyCommand": f"{words.replace('%', '%%')} %h %p",
         # Environments reuse addresses, and each recreated host has a new key.
@@ -66,9 +66,9 @@ def options(found: Mapping[str, object]) -> list[str]:
     return [word for name, value in found.items() for word in ("-o", f"{name}={value}")]
 
 
-def require_tools(reach: Reach | None) -> None:
+def require_tools(ssh_route: SshRoute | None) -> None:
     """Raises UserError if this machine lacks programs for the way."""
-    if reach is not None and reach.bastion is not None and shutil.which("az") is None:
+    if ssh_route is not None and ssh_route.bastion is not None and shutil.which("az") is None:
         from fairway_core.findings import UserError  # the program itself has no packages
 
         fault = NO_AZ
@@ -81,16 +81,16 @@ def fault_in(said: str) -> Fault | None:
     return Fault(match[2], match[1], match[3]) if match else None
 
 
-def hint_for(host: str, reach: Reach | None) -> str:
+def hint_for(host: str, ssh_route: SshRoute | None) -> str:
     """Returns advice for a host that does not answer; `{ssh}` is the command to try by hand."""
-    if reach is None and is_private(host):
+    if ssh_route is None and is_private(host):
         return (
             f"{host} is a private address, reached only from its own network: is your VPN up?\n"
-            "for a Bastion or jump hosts: set `access.bastion` or `access.reach` in the\n"
+            "for a Bastion or jump hosts: set `access.bastion` or `access.ssh_route` in the\n"
             "environment, deploy it, then: fairway targets sync (docs/private-cluster.md)\n"
             "try: {ssh}"
         )
-    if reach is not None and reach.jump is not None:
+    if ssh_route is not None and ssh_route.jump is not None:
         return "are it and the jump hosts up, and do they admit you? try: {ssh}"
     return "is it up, and the network or tunnel to it? try: {ssh}"
 

@@ -86,7 +86,7 @@ class RemoteEngine(Engine, Generic[A]):
         others = [each for each in getattr(access, "others", ()) if each]
         if is_here(access.host):
             _require_outside(self.target, access.shared)
-        connection = connection_to(access.host, access.user, self.target.reach, others)
+        connection = connection_to(access.host, access.user, self.target.ssh_route, others)
         return RemoteHost(connection, access.shared, self.deadline)
 
     @property

@@ -30,7 +30,7 @@ from fairway_runner.engines.remote.connection import (
 )
 
 if TYPE_CHECKING:
-    from fairway_core.target import Reach
+    from fairway_core.target import SshRoute
 
 R = TypeVar("R", bound="JsonRecord")
 
@@ -164,7 +164,7 @@ class RemoteHost:
 
 
 def connection_to(
-    host: str, user: str, reach: Reach | None = None, others: Sequence[str] = ()
+    host: str, user: str, ssh_route: SshRoute | None = None, others: Sequence[str] = ()
 ) -> Connection:
     """Returns the process's connection to a host, which may be this machine. Raises UserError for
     an empty name, and if ssh, or another program for the way, is missing."""
@@ -173,4 +173,4 @@ def connection_to(
         raise UserError.of("no-address", "the target does not say which host to connect to", hint)
     if is_here(host):
         return Here()
-    return ssh.shared(host, user, reach, others)
+    return ssh.shared(host, user, ssh_route, others)

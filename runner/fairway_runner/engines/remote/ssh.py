@@ -48,7 +48,7 @@ from fairway_runner.engines.remote.connection import (
 )
 
 if TYPE_CHECKING:
-    from fairway_core.target import Reach
+    from fairway_core.target import SshRoute
 
 Program = Callable[[], list[str]]
 """Returns the command line of a program, for each try anew, since its connection may differ. An
@@ -83,23 +83,25 @@ _PERMANENT = _REFUSALS | {
 
 _REFUSED_HERE = re.compile(r"connect to host (127\.|localhost\b|::1\b).* refused")
 
-_connections: dict[tuple[str, str, str, Reach | None], Ssh] = {}
+_connections: dict[tuple[str, str, str, SshRoute | None], Ssh] = {}
 
 
-def shared(host: str, user: str, reach: Reach | None = None, others: Sequence[str] = ()) -> Ssh:
+def shared(
+    host: str, user: str, ssh_route: SshRoute | None = None, others: Sequence[str] = ()
+) -> Ssh:
     """Returns this process's connection to a host, or to one of the others. Raises UserError if
     ssh, its configuration, or another program for the way is missing."""
     if shutil.which("ssh") is None:
         message = "`ssh` is not on this machine's PATH"
         raise UserError.of("missing-tool", message, "install OpenSSH's client", exit_code=4)
-    bastion.require_tools(reach)
+    bastion.require_tools(ssh_route)
     config = os.environ.get("FAIRWAY_SSH_CONFIG", "")
     if config not in ("", "none") and not Path(config).exists():
         message = f"FAIRWAY_SSH_CONFIG: there is no file {config}"
         raise UserError.of("no-ssh-config", message, "name a file, or: unset FAIRWAY_SSH_CONFIG")
-    key = (host, user, config, reach)
+    key = (host, user, config, ssh_route)
     if key not in _connections:
-        _connections[key] = Ssh(host, user, config, reach, others=tuple(others))
+        _connections[key] = Ssh(host, user, config, ssh_route, others=tuple(others))
     return _connections[key]
 
 
@@ -118,7 +120,7 @@ class Ssh(Connection):
     host: str
     user: str
     config: str = ""
-    reach: Reach | None = None
+    ssh_route: SshRoute | None = None
     others: tuple[str, ...] = ()
     has_rsync: bool = True
     socket: Path | None = None
@@ -376,14 +378,14 @@ class Ssh(Connection):
 
     def _options(self, patience: float = math.inf) -> list[str]:
         seconds = math.ceil(min(_CONNECT_TIMEOUT, patience))  # a Bastion sets its own
-        way = bastion.settings(self.reach, self.host)
+        way = bastion.settings(self.ssh_route, self.host)
         return bastion.options({**_OPTIONS, "ConnectTimeout": seconds, **way})
 
     @property
     def _has_bastion(self) -> bool:
         """True if a Bastion leads to the host. Connecting then takes a while even if all is well,
         and the address identifies the host only within the host's own network."""
-        return self.reach is not None and self.reach.bastion is not None
+        return self.ssh_route is not None and self.ssh_route.bastion is not None
 
     def _is_fault(self, said: str) -> bool:
         """Returns True if the problem is something else than a host that accepts no connection."""
@@ -402,10 +404,10 @@ class Ssh(Connection):
             code = 4 if fault.id == "missing-tool" else 5
             kind = TargetUnavailable if fault.id == NO_CONNECTION else UserError
             return kind.of(fault.id, message, fault.hint, exit_code=code)
-        way = bastion.options(bastion.settings(self.reach, self.host))
+        way = bastion.options(bastion.settings(self.ssh_route, self.host))
         by_hand = shlex.join(["ssh", *self._configuration(), *way, self.name])
         hints = (hint for text, hint in _PERMANENT.items() if text in said)
-        hint = next(hints, None) or bastion.hint_for(self.host, self.reach)
+        hint = next(hints, None) or bastion.hint_for(self.host, self.ssh_route)
         message = f"{self.name} cannot be reached: {last_line(said) or 'the connection broke'}"
         hint = hint.format(ssh=by_hand)
         if any(text in said for text in _REFUSALS):

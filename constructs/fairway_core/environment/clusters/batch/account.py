@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
-from fairway_core.cost.parts import ONE, Part
+from fairway_core.cost.line_items import ONE, LineItem
 from fairway_core.documents import Check, FieldError, rule
 from fairway_core.environment.clusters.base import Manager
 from fairway_core.environment.clusters.batch.pool import BatchCluster
@@ -90,7 +90,7 @@ class Batch(Manager, defer_build=True):
                 ("network", "private_endpoints"),
             )
 
-    def cost(self, endpoint: list[Part]) -> Iterator[tuple[str, list[Part]]]:
+    def cost(self, endpoint: list[LineItem]) -> Iterator[tuple[str, list[LineItem]]]:
         """Yields the account's private endpoints: idle it costs nothing itself."""
         both = [replace(each, what=f"2 {each.what}s", counts=ONE.times(2)) for each in endpoint]
         yield "Batch account", both

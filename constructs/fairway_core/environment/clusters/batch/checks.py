@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fairway_core.catalog import vm_size
-from fairway_core.checks.check import Fault, Subject, check
+from fairway_core.checks.check import Subject, Violation, check
 from fairway_core.environment.clusters.batch.pool import pool_image
 from fairway_core.findings import Severity
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @check("rdma-only-image", Severity.WARNING, Subject.ENVIRONMENT)
-def rdma_only_image(environment: Environment) -> Iterator[Fault]:
+def rdma_only_image(environment: Environment) -> Iterator[Violation]:
     """A Batch pool of a size without InfiniBand with an HPC image that may not start there.
 
     Batch lists these images for sizes with InfiniBand, but does not enforce it, and no other image
@@ -37,7 +37,7 @@ def rdma_only_image(environment: Environment) -> Iterator[Fault]:
         hint = f"use `image: {usual}`, or {own}"
         if usual == image.alias:
             hint = f"start one node; if it starts, ignore this check; or {own}"
-        yield Fault(
+        yield Violation(
             f"Batch lists image `{image.alias}` for sizes with InfiniBand, not for {size.name}",
             hint,
             ("clusters", name, "image"),

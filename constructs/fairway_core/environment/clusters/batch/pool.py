@@ -8,7 +8,7 @@ from pydantic import Field
 
 from fairway_core.autoscale import Autoscale, PoolShape, ScenarioName, check_formula
 from fairway_core.catalog import default_image, image, images, vm_size
-from fairway_core.cost.parts import Part
+from fairway_core.cost.line_items import LineItem
 from fairway_core.documents import FieldError, Model, rule
 from fairway_core.environment.clusters.base import HasNodes
 from fairway_core.environment.clusters.node_rules import (
@@ -151,10 +151,10 @@ class BatchCluster(HasNodes, Model, defer_build=True):
         return self.node_range.max if self.mpi else 1
 
     @property
-    def system_disks(self) -> list[Part]:
+    def system_disks(self) -> list[LineItem]:
         """The system disks to pay for, whose kind and size are unknown."""
         reason = "Batch does not tell the kind and size of its nodes' system disks"
-        return [Part("system disks of the nodes", counts=self.counts, reason=reason)]
+        return [LineItem("system disks of the nodes", counts=self.counts, reason=reason)]
 
     @property
     def chosen_image(self) -> Image:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import Field
 
 from fairway_core.catalog import limit, vm_size
-from fairway_core.cost.parts import Part, api_server, disks, vms
+from fairway_core.cost.line_items import LineItem, api_server, disks, vms
 from fairway_core.documents import Check, FieldError, rule
 from fairway_core.environment.addresses import require_free, require_no_overlap, require_private
 from fairway_core.environment.clusters.base import Manager
@@ -149,7 +149,7 @@ class Kubernetes(Manager, defer_build=True):
         own = 2 * self.system.node_range.max + (self.api_server == "private")
         return {network.kubernetes_role: own}
 
-    def cost(self, endpoint: list[Part]) -> Iterator[tuple[str, list[Part]]]:
+    def cost(self, endpoint: list[LineItem]) -> Iterator[tuple[str, list[LineItem]]]:
         """Yields the API server, and the system's nodes with their disks."""
         yield "Kubernetes", api_server(self.tier)
         counts = self.system.counts

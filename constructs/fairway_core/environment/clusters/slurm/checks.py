@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fairway_core.catalog import images, vm_size
-from fairway_core.checks.check import Fault, Subject, check
+from fairway_core.checks.check import Subject, Violation, check
 from fairway_core.findings import Severity
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @check("slurm-image", Severity.ERROR, Subject.ENVIRONMENT)
-def slurm_image(environment: Environment) -> Iterator[Fault]:
+def slurm_image(environment: Environment) -> Iterator[Violation]:
     """An image whose distribution has no Slurm that fits the scheduler's.
 
     Nodes have the scheduler's packages, which are of Ubuntu 24.04, wherever `slurm.packages` says
@@ -35,11 +35,11 @@ def slurm_image(environment: Environment) -> Iterator[Fault]:
         fitting = [each.alias for each in images().values() if each.slurm and each.fits(size)]
         hint = f"use `image: {fitting[0]}`" if fitting else "use another size, or `engine: ssh`"
         message = f"image `{alias}` is not of Ubuntu 24.04, as the scheduler is"
-        yield Fault(message, hint, ("clusters", name, "image"))
+        yield Violation(message, hint, ("clusters", name, "image"))
 
 
 @check("short-idle", Severity.WARNING, Subject.ENVIRONMENT)
-def short_idle(environment: Environment) -> Iterator[Fault]:
+def short_idle(environment: Environment) -> Iterator[Violation]:
     """Nodes that are deleted sooner than Azure could bring new ones.
 
     A node of an HPC image takes five to ten minutes to boot. Where the queue is empty for a
@@ -54,7 +54,7 @@ def short_idle(environment: Environment) -> Iterator[Fault]:
     slurm = environment.scheduler
     # The minimum boot time of nodes with an HPC image, including drivers.
     if slurm is not None and slurm.idle < 300:
-        yield Fault(
+        yield Violation(
             f"idle nodes are deleted after {slurm.idle:.0f} s, and a new one takes longer to start",
             "for example `idle: 10m`",
             ("slurm", "idle"),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field
 
-from fairway_core.cost.parts import Part, disks, server, without_meter
+from fairway_core.cost.line_items import LineItem, disks, server, without_meter
 from fairway_core.documents import Check, FieldError, Model, matching, require, rule
 from fairway_core.environment.clusters.base import Manager
 from fairway_core.environment.values import SizeText, x64
@@ -243,7 +243,7 @@ class Slurm(Manager, defer_build=True):
                 ("network", "egress"),
             )
 
-    def cost(self, endpoint: list[Part]) -> Iterator[tuple[str, list[Part]]]:
+    def cost(self, endpoint: list[LineItem]) -> Iterator[tuple[str, list[LineItem]]]:
         """Yields the scheduler with its disk and vault, and the login nodes."""
         state = [*disks("premium", self.disk_gib), *without_meter("azurerm_key_vault", "vault")]
         yield "Slurm scheduler", [*server(self.scheduler_size), *state, *endpoint]

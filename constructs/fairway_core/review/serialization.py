@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from fairway_core.cost.meters import HOURS_A_MONTH
 from fairway_core.findings import Finding, Severity, UserError
-from fairway_core.json_values import KeyTwice, is_deep, parse_json
+from fairway_core.json_values import DuplicateKey, is_deep, parse_json
 from fairway_core.review.attributes import HIDDEN, UNKNOWN, AttributeChange
 from fairway_core.review.changes import Action, Change, OutputChange
 from fairway_core.review.costs import CostChange, CostReview, PriceSource
@@ -24,13 +24,13 @@ _VERSION = 1
 _LARGEST = 1 << 25
 
 
-def review_facts(review: Review) -> dict[str, Any]:
+def review_to_json(review: Review) -> dict[str, Any]:
     """Returns the review as plain data, without secrets; amounts are per hour, null if unknown."""
     return {"version": _VERSION, **_REVIEW.write(review)}
 
 
-def review_of(facts: Any) -> Review:
-    """Parses the output of `review_facts`. Raises ValueError for anything else."""
+def review_from_json(facts: Any) -> Review:
+    """Parses the output of `review_to_json`. Raises ValueError for anything else."""
     try:
         if facts["version"] != _VERSION:
             raise ValueError("another version")
@@ -53,8 +53,8 @@ def read_review(file: Path) -> Review:
             content = stream.read(_LARGEST + 1)
         if len(content) > _LARGEST or is_deep(content):
             raise ValueError("no review is so large")
-        return review_of(parse_json(content))
-    except (KeyTwice, ValueError):
+        return review_from_json(parse_json(content))
+    except (DuplicateKey, ValueError):
         raise UserError.of(
             "no-review", f"{file} is not a review", "fairway plan --report DIR writes one"
         ) from None
@@ -158,7 +158,7 @@ def _stack(stack: str, **fields: Any) -> StackReview:
 
 
 _MARKERS = ((HIDDEN, {"sensitive": True}), (UNKNOWN, {"unknown": True}))
-_OF_CHANGES = ("changes", "pending", "dropped", "drift")
+_OF_CHANGES = ("changes", "in_base", "only_in_base", "drift")
 
 _TEXT = _Form(str, partial(_only, str))
 _TEXTS = _list_of(_TEXT)
@@ -200,14 +200,14 @@ _OUTPUT = _record(OutputChange, "name action old new", action=_ACTION, old=_VALU
 _STACK = _record(
     _stack,
     "stack state waits_for promised digest terraform_version findings"
-    " changes pending dropped drift reread outputs",
+    " changes in_base only_in_base drift format_only outputs",
     state=_like("planned|failed|waiting"),
     waits_for=_TEXTS,
     promised=_LATER_FLAG,
     digest=_DIGEST,
     findings=_FINDINGS,
     **dict.fromkeys(_OF_CHANGES, _list_of(_CHANGE)),
-    reread=_Form(int, lambda facts: int(_amount(facts) or 0)),
+    format_only=_Form(int, lambda facts: int(_amount(facts) or 0)),
     outputs=_list_of(_OUTPUT),
 )
 _LOSSES = _list_of(

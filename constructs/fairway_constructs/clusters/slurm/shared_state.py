@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _KEPT_DAYS = 90
 
 
-class SlurmFoundation(Service):
+class SlurmSharedState(Service):
     """The vault of the munge key, which holds nothing else, so that a role on it is one on the key.
 
     The scheduler creates the key on its first boot, and stores it there; nodes read it. Neither
@@ -26,11 +26,11 @@ class SlurmFoundation(Service):
     `nodes`: pools of Batch do not read the key. A disk preserves jobs and history if the
     scheduler's VM is replaced.
 
-    Nodes and scheduler reach the vault, whose `id` is the foundation's, by private endpoints, or
-    else from `egress_address`. In a stack with `protect` neither Terraform nor Azure deletes vault
-    and disk; `lock` overrides this for Azure.
+    Nodes and scheduler reach the vault, whose `id` is also that of this construct, by private
+    endpoints, or else from `egress_address`. In a stack with `protect` neither Terraform nor Azure
+    deletes vault and disk; `lock` overrides this for Azure.
 
-    >>> slurm = SlurmFoundation(stack, disk_gib=64)
+    >>> slurm = SlurmSharedState(stack, disk_gib=64)
     >>> slurm.private_endpoints(network)
     >>> slurm.nodes.id, slurm.scheduler.client_id
     """
@@ -68,13 +68,13 @@ class SlurmFoundation(Service):
                 on=self.id,
                 reason=f"{what} the munge key, which is all that this vault holds",
             )
-        place = self.place
+        azure = self.azure
         self.disk = ManagedDisk(
             self,
             "slurm-disk",
-            name=place.name("managed_disk", "slurm-scheduler"),
-            **place.common,
-            zone=place.zone_text,
+            name=azure.name("managed_disk", "slurm-scheduler"),
+            **azure.common,
+            zone=azure.zone_text,
             storage_account_type="Premium_LRS",
             create_option="Empty",
             disk_size_gb=disk_gib,

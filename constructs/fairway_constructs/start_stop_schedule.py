@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from fairway_constructs.azurerm.user_assigned_identity import UserAssignedIdentity
 from fairway_constructs.cdk import Component
-from fairway_constructs.identity import give_role, own_role
+from fairway_constructs.identity import assign_role, custom_role
 from fairway_constructs.scope import subscription_of
 from fairway_constructs.terraform_data import SCHEMAS, deploy_template
 from fairway_core.catalog.limits import windows_time_zone
@@ -48,12 +48,12 @@ _BEGUN = "2026-01-01T00:00:00"
 _TRIES, _PAUSE_MINUTES = 6, 5
 
 
-class WorkingHours(Component):
+class StartStopSchedule(Component):
     """Schedules that stop and start clusters, by name with the resource id of the VM or scale set.
 
     One identity does this, and may do nothing else. With `alerts`, failures send mail.
 
-    >>> WorkingHours(stack, clusters={"box": (schedule, box.id)})
+    >>> StartStopSchedule(stack, clusters={"box": (schedule, box.id)})
     """
 
     def __init__(
@@ -66,16 +66,16 @@ class WorkingHours(Component):
     ) -> None:
         super().__init__(scope, id)
         self._alerts = alerts
-        place = self.place
+        azure = self.azure
         self._identity = UserAssignedIdentity(
             self,
             "schedule-id",
-            name=place.name("user_assigned_identity", "schedule"),
-            **place.common,
+            name=azure.name("user_assigned_identity", "schedule"),
+            **azure.common,
         )
         role_id = self._role("schedule", "stop and start nodes", _ACTIONS)
         follows_id = self._role("operations-of-schedules", "read how that ended", (_OPERATIONS,))
-        give = partial(give_role, self, principal_id=self._identity.principal_id)
+        give = partial(assign_role, self, principal_id=self._identity.principal_id)
         follows = give(
             "operations-of-schedules",
             on=subscription_of(self),
@@ -99,11 +99,11 @@ class WorkingHours(Component):
         rights: Sequence[RoleAssignment],
     ) -> None:
         """Deploys a Logic App that makes Azure start or deallocate the machines once a day."""
-        place = self.place
+        azure = self.azure
         values = {
-            "name": place.name("logic_app_workflow", cluster, what),
-            "location": place.location,
-            "tags": dict(place.tags or {}),
+            "name": azure.name("logic_app_workflow", cluster, what),
+            "location": azure.location,
+            "tags": dict(azure.tags or {}),
             "machines": machines,
             "identity": self._identity.id,
         }
@@ -137,8 +137,8 @@ class WorkingHours(Component):
             self._alerts.schedule_failed(cluster, what, workflow_id)
 
     def _role(self, name: str, what: str, actions: Sequence[str]) -> str:
-        description = f"Schedules of {self.place.environment} {what}"
-        return own_role(self, f"{name}-role", name, description=description, actions=actions)
+        description = f"Schedules of {self.azure.environment} {what}"
+        return custom_role(self, f"{name}-role", name, description=description, actions=actions)
 
 
 def _workflow(what: str, time: str, schedule: Schedule) -> dict[str, Any]:
@@ -238,16 +238,16 @@ class IdleStop(Component):
         clusters: Mapping[str, MachinesId],
     ) -> None:
         super().__init__(scope, id)
-        place = self.place
-        role_id = own_role(
+        azure = self.azure
+        role_id = custom_role(
             self,
             "idle-role",
             "idle",
-            description=f"Machines of {place.environment} stop themselves",
+            description=f"Machines of {azure.environment} stop themselves",
             actions=[each for each in _ACTIONS if each.endswith("/deallocate/action")],
         )
         for name, machines in clusters.items():
-            give_role(
+            assign_role(
                 self,
                 f"idle-{name}",
                 on=machines,

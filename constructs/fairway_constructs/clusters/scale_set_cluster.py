@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 _KNOWN_HOSTS = 4
 
 
-class GpuCluster(TakesJobs):
+class ScaleSetCluster(TakesJobs):
     """A uniform scale set whose nodes reach each other over InfiniBand.
 
     InfiniBand needs one placement group in at most one zone, and each scale set has a partition key
@@ -53,9 +53,9 @@ class GpuCluster(TakesJobs):
     else the size that the image needs, is on the node itself if it has room, unless `local_os_disk`
     says otherwise. With `monitored` nodes have the Azure Monitor agent, and report how busy their
     GPUs are. `accounts` are the users' own. Nodes that nobody has used for `idle` seconds stop
-    themselves. With `repair` Azure repairs nodes that report themselves unhealthy; with `resized`
-    something else changes their number, and Terraform ignores it. With `slurm` each gets its name
-    from a scheduler, which changes their number.
+    themselves. With `repair` Azure repairs nodes that report themselves unhealthy; with
+    `externally_scaled` something else changes their number, and Terraform ignores it. With `slurm`
+    each gets its name from a scheduler, which changes their number.
 
     `main_host` is the address of its first instance, and `other_hosts` those of some more:
     references, which are empty until Azure has created the instances.
@@ -63,10 +63,10 @@ class GpuCluster(TakesJobs):
     Raises UserError for more nodes than a placement group holds, for an image that does not fit the
     size, for a system disk that does not fit the node, and for more boot data than Azure accepts.
 
-    >>> GpuCluster(stack, "pair", nodes=2, size="Standard_ND96isr_H100_v5",
-    ...            image="ubuntu-hpc-2404", subnet=network.subnet("compute"),
-    ...            identity=identity, mounts=[home],
-    ...            spot=Spot(restore="1h"))
+    >>> ScaleSetCluster(stack, "pair", nodes=2, size="Standard_ND96isr_H100_v5",
+    ...                 image="ubuntu-hpc-2404", subnet=network.subnet("compute"),
+    ...                 identity=identity, mounts=[home],
+    ...                 spot=Spot(restore="1h"))
     """
 
     def __init__(
@@ -90,48 +90,48 @@ class GpuCluster(TakesJobs):
         accounts: Accounts | None = None,
         idle: Idle | None = None,
         repair: Repair | None = None,
-        resized: bool = False,
+        externally_scaled: bool = False,
         slurm: SlurmNode | None = None,
     ) -> None:
         spec = NodeSpec.of(locals())
         super().__init__(scope, f"cluster-{name}")
-        if not nodes and not resized:
+        if not nodes and not externally_scaled:
             raise FieldError(f"cluster `{name}` has no nodes", "write 1 or more", ("nodes",))
         check_image(name, spec)
         self._joins(spec.size, nodes)
         self._name, self._spec, self._nodes, self.identity = name, spec, nodes, identity
-        self.scale_set = self._scale_set(repair, slurm, resized=resized)
+        self.scale_set = self._scale_set(repair, slurm, externally_scaled=externally_scaled)
         wait_for(self.scale_set, *subnet.ready, identity, *mounts)
         self.id, self.range = self.scale_set.id, spec.subnet.range
         # Slurm's nodes come and go, and jobs do not start from one of them.
         self.main_host, *self.other_hosts = [""] if slurm else self._addresses(nodes)
 
     def _scale_set(
-        self, repair: Repair | None, slurm: SlurmNode | None, *, resized: bool
+        self, repair: Repair | None, slurm: SlurmNode | None, *, externally_scaled: bool
     ) -> vmss.LinuxVirtualMachineScaleSet:
-        name, spec, place = self._name, self._spec, self.place
-        host_prefix = place.name("computer_name_prefix", name)
+        name, spec, azure = self._name, self._spec, self.azure
+        host_prefix = azure.name("computer_name_prefix", name)
         boot = cloud_init_of(
             name,
             spec,
             host_patterns=[f"{host_prefix}*", *([f"{name}-*"] if slurm else [])],
-            watched=repair is not None,
+            health_probe=repair is not None,
             slurm=slurm,
-            proxy=place.proxy,
+            proxy=azure.proxy,
         )
         extensions = []
         if spec.accounts is not None and slurm is None:
             extensions.append(accounts_extension(spec.accounts))
         if spec.monitored:
-            extensions.append(monitoring_agent(self.identity.id, place.proxy))
+            extensions.append(monitoring_agent(self.identity.id, azure.proxy))
         if repair:
             extensions.append(health())
         return vmss.LinuxVirtualMachineScaleSet(
             self,
             f"cluster-{name}",
-            name=place.name("linux_virtual_machine_scale_set", name),
-            **place.common_of("slurm-partition" if slurm else "cluster", name),
-            zones=place.zones,
+            name=azure.name("linux_virtual_machine_scale_set", name),
+            **azure.common_of("slurm-partition" if slurm else "cluster", name),
+            zones=azure.zones,
             sku=spec.size.name,
             instances=self._nodes,
             single_placement_group=True,
@@ -168,7 +168,7 @@ class GpuCluster(TakesJobs):
                 if repair
                 else None
             ),
-            lifecycle=Lifecycle(ignore_changes=["instances"]) if resized else None,
+            lifecycle=Lifecycle(ignore_changes=["instances"]) if externally_scaled else None,
             **node_arguments(self, vmss, name, spec, local=not keeps_disk(spec)),
         )
 
@@ -192,7 +192,7 @@ class GpuCluster(TakesJobs):
             self,
             f"instances-{self._name}",
             name=self.scale_set.name,
-            resource_group_name=self.place.resource_group,
+            resource_group_name=self.azure.resource_group,
         )
         found = (
             instances.reference(f"instances[{number}].private_ip_address")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from fairway_core.diagram.picture import Arrow, Group, Kind, Node, Picture
+from fairway_core.diagram.model import Arrow, Group, Kind, Node, Picture
 from fairway_core.environment.access import data_roles, researchers_of
 from fairway_core.environment.addresses import EVERY_NETWORK, SUBNETS, subnet_plan
-from fairway_core.environment.filesystems.rules import optional_roles, scheduler_mounts
+from fairway_core.environment.filesystems.rules import dedicated_subnets, scheduler_mounts
 from fairway_core.naming import name_rule
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class _Drawing:
         else:
             space = str(spec.address_space)
             network = Group("network", self._name("virtual_network"), ("virtual network", space))
-            roles = [*EVERY_NETWORK, *sorted(optional_roles(environment.filesystems))]
+            roles = [*EVERY_NETWORK, *sorted(dedicated_subnets(environment.filesystems))]
             roles += ["endpoints"] if spec.private_endpoints else []
             roles += [role for role in environment.node_roles if role not in roles]
             roles += ["bastion"] if environment.access.bastion else []

@@ -1,4 +1,4 @@
-"""Placement and names of resources."""
+"""The part of Azure in which resources are created, and their names there."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ class Common(TypedDict):
 
 @checked
 @dataclass(frozen=True, kw_only=True)
-class Placement:
+class AzureScope:
     """A resource group, a region with one of its zones, and the tags of all resources in it.
 
     `resource_group` is the group's name, which may be a reference; `zone` is None in a region
-    without zones; `group_id` is the group's id, if `place_in_group` created or found it; `shared`
-    says that others use the group too. Machines reach the internet by `proxy`, if there is one, and
-    accept the `ssh_keys` of their administrators. With `protect` neither Terraform nor Azure
-    deletes resources that hold data. `naming` determines the names of resources.
+    without zones; `group_id` is the group's id, if `use_resource_group` created or found it;
+    `shared` says that others use the group too. Machines reach the internet by `proxy`, if there is
+    one, and accept the `ssh_keys` of their administrators. With `protect` neither Terraform nor
+    Azure deletes resources that hold data. `naming` determines the names of resources.
 
-    >>> place = Placement(environment="h100", resource_group="h100-rg-data",
-    ...                   location="southcentralus", zone=1)
-    >>> place.name("virtual_network")
+    >>> azure = AzureScope(environment="h100", resource_group="h100-rg-data",
+    ...                    location="southcentralus", zone=1)
+    >>> azure.name("virtual_network")
     'h100-vnet'
     """
 
@@ -72,8 +72,8 @@ class Placement:
     def labelled(self, role: str, name: str = "") -> dict[str, str]:
         """Returns the tags, with the role of a resource and the name that its users give it.
 
-        >>> Placement(environment="h100", resource_group="h100-rg", location="westeurope").labelled(
-        ...     "nfs-server", "data")
+        >>> lab = AzureScope(environment="lab", resource_group="lab-rg", location="westeurope")
+        >>> lab.labelled("nfs-server", "data")
         {'fairway-role': 'nfs-server', 'fairway-name': 'data'}
         """
         return {**(self.tags or {}), ROLE_TAG: role, **({NAME_TAG: name} if name else {})}

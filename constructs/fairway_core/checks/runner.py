@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Hashable, Iterator, Mapping
 
     from fairway_core.catalog import VmSize
-    from fairway_core.checks.check import Asked
+    from fairway_core.checks.check import CheckContext
     from fairway_core.documents import Document
     from fairway_core.environment import Environment
     from fairway_core.findings import Location
@@ -109,17 +109,17 @@ def check_clusters(
     the path of each cluster, and returns their findings."""
     import_module("fairway_core.checks.environment.clusters")
     return [
-        Finding(check.id, fault.message, fault.hint, path, check.severity)
+        Finding(check.id, violation.message, violation.hint, path, check.severity)
         for check in REGISTERED.values()
         if parameters(check.rule) == ("size", "nodes") and check.id not in ignore
         for path, (size, nodes) in clusters.items()
-        for fault in check.rule(size, nodes)
+        for violation in check.rule(size, nodes)
     ]
 
 
 def check_stack(
     stack: Mapping[str, Any],
-    asked: Asked,
+    context: CheckContext,
     *,
     ignore: Collection[str] = (),
     name: str = "",
@@ -136,7 +136,7 @@ def check_stack(
     parts = {
         "resources": plain.get("resource", {}),
         "outputs": plain.get("output", {}),
-        "asked": asked,
+        "context": context,
         "stack": name,
         "subscription": own.get("subscription_id", ""),
         "taken": {} if taken is None else taken,

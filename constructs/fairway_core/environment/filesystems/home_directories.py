@@ -25,28 +25,28 @@ def home_filesystem(
 
 
 @dataclass(frozen=True)
-class Homes:
+class HomeDirectories:
     """The folder of the homes on a machine, and the path of the file system that holds it, or ""
     for the machine's own disk.
 
-    >>> homes = Homes("/data/home", "/data")
+    >>> homes = HomeDirectories("/data/home", "/data")
     """
 
     folder: str = "/home"
     mount: str = ""
 
 
-def homes(
+def home_directories(
     filesystems: Mapping[str, FileSystem], clusters: Mapping[str, AnyCluster], mounts: Sequence[str]
-) -> Homes:
+) -> HomeDirectories:
     """Returns the homes of a machine with these mounts: on the file system of the partitions' homes
     if the machine mounts it, otherwise on one of its own mounts, or on its own disk."""
     shared = home_filesystem(filesystems, clusters)
     name = shared if shared in mounts else _best(filesystems, [mounts])
     if name is None:
-        return Homes()
+        return HomeDirectories()
     path = filesystems[name].path
-    return Homes(path if path == "/home" else f"{path}/home", path)
+    return HomeDirectories(path if path == "/home" else f"{path}/home", path)
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ class Counts:
 
     minimum: float = 1
     maximum: float = 1
-    rest: float = 1
+    idle: float = 1
 
     def __str__(self) -> str:
         least, most = f"{self.minimum:g}", f"{self.maximum:g}"
@@ -25,7 +25,7 @@ class Counts:
 
     def times(self, units: float) -> Counts:
         """Returns the counts multiplied by `units`."""
-        return Counts(self.minimum * units, self.maximum * units, self.rest * units)
+        return Counts(self.minimum * units, self.maximum * units, self.idle * units)
 
 
 ONE = Counts()
@@ -35,7 +35,7 @@ HARD_DISK = "standard_hdd"
 
 
 @dataclass(frozen=True)
-class Part:
+class LineItem:
     """Units of a meter that belong to a resource; a `meter` of None has no price.
 
     `reason` explains a missing price; with `by_use` the part is billed by use and counts as neither
@@ -58,17 +58,17 @@ class Part:
     formula: str = ""
 
 
-PUBLIC_IP = Part("public address", "public_ip")
-NAT_GATEWAY = Part("gateway", "nat_gateway")
-PRIVATE_ENDPOINT = Part("private endpoint", "private_endpoint")
+PUBLIC_IP = LineItem("public address", "public_ip")
+NAT_GATEWAY = LineItem("gateway", "nat_gateway")
+PRIVATE_ENDPOINT = LineItem("private endpoint", "private_endpoint")
 
 
-def vms(size: str, counts: Counts = ONE, *, spot: bool = False, cluster: bool = False) -> Part:
+def vms(size: str, counts: Counts = ONE, *, spot: bool = False, cluster: bool = False) -> LineItem:
     """Returns running VMs of one size."""
     name = plain_name(size)
     what, meter = f"{counts} × {name}", f"{'spot' if spot else 'vm'}/{name}"
     what += " (Spot)" if spot else ""
-    return Part(what, meter, counts, cluster=cluster, spot=spot, size=size)
+    return LineItem(what, meter, counts, cluster=cluster, spot=spot, size=size)
 
 
 def disks(
@@ -78,48 +78,50 @@ def disks(
     *,
     iops: int | None = None,
     mbps: int | None = None,
-) -> list[Part]:
+) -> list[LineItem]:
     """Returns disks, billed by their tier or, if their speed is chosen, by capacity, IOPS and MB/s;
     `kind` is a row of disks.toml, or HARD_DISK."""
     what = f"disk of {gib} GiB" if gib else "disk"
     if kind == HARD_DISK or disk_kind(kind).provisioned is None:
         number = disk_tier(gib) if gib else None
         if number is None:
-            return [Part(f"{counts} × {what}", counts=counts, reason="its size is not known")]
+            return [LineItem(f"{counts} × {what}", counts=counts, reason="its size is not known")]
         # The smallest hard disk is an S4.
         tier = f"S{max(number, 4)}" if kind == HARD_DISK else f"{disk_kind(kind).letter}{number}"
-        return [Part(f"{counts} × {what} ({tier})", f"{kind}/{tier}", counts)]
+        return [LineItem(f"{counts} × {what} ({tier})", f"{kind}/{tier}", counts)]
     if not gib or iops is None or mbps is None:
-        return [Part(what, counts=counts, reason="its IOPS or MB/s are known after apply")]
+        return [LineItem(what, counts=counts, reason="its IOPS or MB/s are known after apply")]
     free_iops, free_mbps = free_performance(kind)
     units = (
         (f"{counts} × {what}", "gib", gib),
         (f"{iops} IOPS each, {free_iops} of them free", "iops", max(0, iops - free_iops)),
         (f"{mbps} MB/s each, {free_mbps} of them free", "mbps", max(0, mbps - free_mbps)),
     )
-    return [Part(what, f"{kind}/{unit}", counts.times(each)) for what, unit, each in units if each]
+    return [
+        LineItem(what, f"{kind}/{unit}", counts.times(each)) for what, unit, each in units if each
+    ]
 
 
-def server(size: str) -> list[Part]:
+def server(size: str) -> list[LineItem]:
     """Returns a VM that always runs, such as a file server, with its system disk."""
     return [vms(size), *disks("premium", image(SERVER_IMAGE).os_disk_gib)]
 
 
-def api_server(tier: str) -> list[Part]:
+def api_server(tier: str) -> list[LineItem]:
     """Returns the API server of a Kubernetes cluster, which is free with the tier Free."""
-    return [] if tier == "Free" else [Part(f"{tier} API server", f"kubernetes/{tier}")]
+    return [] if tier == "Free" else [LineItem(f"{tier} API server", f"kubernetes/{tier}")]
 
 
-def netapp_pool(level: str, tib: int) -> Part:
+def netapp_pool(level: str, tib: int) -> LineItem:
     """Returns a capacity pool; a Flexible one's price depends on its throughput, and is unknown."""
     what = f"{tib} TiB, {level}"
     if level == "Flexible":
-        return Part(what, reason="no price of the level Flexible is known")
-    return Part(what, f"netapp/{level}", ONE.times(tib * 1024))
+        return LineItem(what, reason="no price of the level Flexible is known")
+    return LineItem(what, f"netapp/{level}", ONE.times(tib * 1024))
 
 
-def without_meter(type: str, what: str) -> list[Part]:  # noqa: A002
+def without_meter(type: str, what: str) -> list[LineItem]:  # noqa: A002
     """Returns a resource of a Terraform type that is billed by use, or has no known price."""
     by_use = paid_by_use(type)
     reason = by_use or never_priced(type)
-    return [Part(what, reason=reason, by_use=by_use is not None)] if reason else []
+    return [LineItem(what, reason=reason, by_use=by_use is not None)] if reason else []
