@@ -175,7 +175,7 @@ def test_promised_change_of_three_stacks_is_deployed_with_two_approvals(
     fairway: Callable[..., int],
 ) -> None:
     """Like adding and mounting a file system: a zone, a share in it, nodes that mount it."""
-    monkeypatch.setattr(deploy, "synthesize", lambda *_: stacks)
+    monkeypatch.setattr(deploy, "synthesize", lambda *_, **__: stacks)
     for stack in stacks:
         _apply(stack, tmp_path)
     network, data, compute = stacks

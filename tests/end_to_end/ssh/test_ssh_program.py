@@ -24,7 +24,9 @@ import fairway_constructs as az
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGg1WIweWjybO9m6h4crvNjt/E/mny4YV2tgV86LxzWu me"
 
 app = az.App(outdir="cdktf.out")
-lab = az.EnvironmentStack(app, "lab", location="westeurope", zone=2, ssh_keys=[KEY])
+lab = az.EnvironmentStack(
+    app, "lab", location="westeurope", zone=2, ssh_keys=[KEY], ignore_checks=["no-infiniband"]
+)
 net = az.Network(lab, "net", address_space="10.40.0.0/16", private_endpoints=True)
 data = az.Storage(lab, "data", containers=["datasets"], network=net)
 disks = az.Disks(count=4, gib=2048)
