@@ -44,8 +44,8 @@ class Azure:
 def azure(quick: StandIn, synthesized: Path, monkeypatch: pytest.MonkeyPatch) -> Azure:
     copied = deploy.synthesize
 
-    def locked(environment: str, outdir: Path) -> Any:
-        stacks = copied(environment, outdir)
+    def locked(environment: str, outdir: Path, **options: Any) -> Any:
+        stacks = copied(environment, outdir, **options)
         file = outdir / "stacks" / "demo-data" / "cdk.tf.json"
         document = json.loads(file.read_text())
         document["resource"]["azurerm_management_lock"] = {"storage-lock": {"scope": "/a"}}
