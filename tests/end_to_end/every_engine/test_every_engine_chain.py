@@ -40,8 +40,7 @@ def test_chained_input_reads_the_output_of_a_run_on_any_target(
     ):
         said, facts = read(fairway, target, {"from": "run", "run": run})
         assert (said, facts) == (text, {"run": run, "task": "0", "output": "model"})
-    runs = json.loads(fairway.within("list", "--json").stdout)
-    newest = max(runs, key=lambda run: run["created"])["run_id"]
+    newest = json.loads(fairway.within("list", "--json").stdout)[-1]["run_id"]
     assert f"input   model: model of task 0 of {there}" in fairway.within("show", newest).stdout
 
 
