@@ -33,8 +33,7 @@ class Clusters(EngineClusters):
         super().__init__(stack)
         environment, data, network = stack.environment, stack.data, stack.network
         assert data.kubernetes is not None, "an environment with node pools has one"
-        assert data.identity is not None, "an environment with node pools has one"
-        self._shared_state, self._identity = data.kubernetes, data.identity
+        self._shared_state = data.kubernetes
         assert environment.aks is not None, "an environment with node pools has one"
         self._spec = environment.aks
         self._subnet = network.subnets[environment.network.kubernetes_role]
@@ -44,7 +43,7 @@ class Clusters(EngineClusters):
             stack,
             "kubernetes-tasks",
             name=f"{self._spec.namespace}-{_ACCOUNT}",
-            user_assigned_identity_id=self._identity.id,
+            user_assigned_identity_id=self.stack.identity.id,
             issuer=self.cluster.issuer,
             subject=f"system:serviceaccount:{self._spec.namespace}:{_ACCOUNT}",
             audience=[_AUDIENCE],
@@ -102,7 +101,7 @@ class Clusters(EngineClusters):
                 mount = data.filesystems[name].mount
                 kind = {"type": mount.type, "source": mount.source, "options": mount.options}
                 volumes.append(Volume(name=name, gib=section.size_gib, **kind))
-        texts = manifests(targets, volumes, self._spec, client_id=self._identity.client_id)
+        texts = manifests(targets, volumes, self._spec, client_id=self.stack.identity.client_id)
         if data.monitoring is not None and health.objects(targets):
             alerts = az.Alerts(self.stack, "alerts-of-kubernetes", monitoring=data.monitoring)
             alerts.nodes_broken()
